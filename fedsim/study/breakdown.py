@@ -19,12 +19,7 @@ RowsByValue = Mapping[float, Record]
 
 
 def untrained_scores(rounds: Iterable[Record], metric: str) -> dict[str, float]:
-    """Return the mean score of the initial models, by variation.
-
-    Args:
-      rounds: rows of `rounds.csv`.
-      metric: one of their columns.
-    """
+    """Return the mean score of the initial models, by variation."""
     scores: dict[str, list[float]] = {}
     for row in rounds:
         if row["round"] == 0 and row.get(metric) is not None:
@@ -33,11 +28,7 @@ def untrained_scores(rounds: Iterable[Record], metric: str) -> dict[str, float]:
 
 
 def without_path(variant: str | None, path: str) -> str:
-    """Return what varies apart from a path.
-
-    >>> without_path("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
-    'wire=[zero]'
-    """
+    """Return what varies apart from a path."""
     return part_of(variant, lambda other: other != path) if isinstance(variant, str) else ""
 
 
@@ -51,12 +42,6 @@ def breakdown_rows(
 
     A method without a significant gain from training, after Holm over all methods, neither holds
     nor breaks down anywhere.
-
-    Args:
-      compared: rows of `compare.csv`.
-      rounds: rows of `rounds.csv`, for the score of the untrained model.
-      path: the path of the axis.
-      min_values: how many values make a curve; methods with fewer have no row.
     """
     rows_by_value: dict[tuple[str, str], dict[float, Record]] = {}
     for row in compared:
@@ -98,12 +83,6 @@ def breakdown_point(
       sds: the standard deviations of the scores `[n]`; None if they are unknown.
       seeds: the number of scores `[n]`.
       start: the score of the untrained model.
-      larger_is_better: whether a larger score is better.
-
-    >>> values = [0, 0.1, 0.2, 0.3]
-    >>> means = [0.9, 0.88, 0.4, 0.1]
-    >>> breakdown_point(values, means, [0.01] * 4, [5] * 4, start=0.1, larger_is_better=True)
-    0.2
     """
     sign = 1 if larger_is_better else -1
     gains = (np.asarray(means, float) - start) * sign
@@ -129,12 +108,7 @@ def breakdown_point(
 
 
 def _p_no_gain(rows: RowsByValue, start: Mapping[str, float]) -> float | None:
-    """The p-value of a method gaining nothing at the better end of its axis; None if not testable.
-
-    Args:
-      rows: the method's rows of `compare.csv` by their value on the axis.
-      start: the score of the untrained model by variation.
-    """
+    """The p-value of gaining nothing at the better end of the axis; None if it cannot be tested."""
     p_values = []
     for value in (min(rows), max(rows)):
         row = rows[value]
@@ -152,15 +126,7 @@ def _p_no_gain(rows: RowsByValue, start: Mapping[str, float]) -> float | None:
 def _row(
     rest: str, method: str, rows: RowsByValue, start: Mapping[str, float], gained: bool
 ) -> Record:
-    """The row of `breakdown.csv` of a method.
-
-    Args:
-      rest: what varies apart from the axis.
-      method: the method's label.
-      rows: its rows of `compare.csv` by their value on the axis.
-      start: the score of the untrained model by variation.
-      gained: whether training has a significant gain.
-    """
+    """The row of `breakdown.csv` of a method."""
     values = sorted(rows)
     curve = [rows[value] for value in values]
     first = curve[0]

@@ -27,7 +27,6 @@ class Coordinate(NamedTuple):
 
     Attributes:
       key: the key of `compare` that it comes from, `methods`, `vary` or `tune`.
-      name: the label of the method, or the path.
       value: the value of the path as text; empty for a method.
     """
 
@@ -50,11 +49,7 @@ class Cell(NamedTuple):
     """One configuration of the grid.
 
     Attributes:
-      method: the label of the method.
       variant: the variation as a label, `data.partition.alpha=0.1`; empty if nothing varies.
-      varied: path -> value of what varies.
-      tuned: path -> value of what is tuned.
-      scenario: the scenario of the cell.
       edits: what was changed in the base scenario, as `PATH=VALUE` texts of `--set`.
       definition: the method in the form in which it was given, with one value of what is tuned.
       until: the round after which a search with rungs ends its runs; None: they have all rounds.
@@ -95,14 +90,7 @@ class Cell(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The position of a cell in the grid, which is known before its scenario is read.
-
-    Attributes:
-      method: the label of the method.
-      definition: the method itself, with one value of what is tuned.
-      varied: path -> value as text of what varies.
-      tuned: path -> value as text of what is tuned.
-    """
+    """The position of a cell in the grid, which is known before its scenario is read."""
 
     method: str
     definition: Any
@@ -140,7 +128,6 @@ class Origins(NamedTuple):
     """Where the coordinates of cells are given: in the scenario, or on the command line.
 
     Attributes:
-      document: the document of the scenario.
       options: key of `compare` -> the option that replaced it.
       labels: labels of the methods, in the order of `compare.methods`.
       axes: `vary` and `tune`, each as path -> values.
@@ -172,21 +159,12 @@ class Origins(NamedTuple):
 
 
 def settings_label(values: Mapping[str, Any]) -> str:
-    """Return paths and values as one label.
-
-    >>> settings_label({"cohort.size": 5, "client.lr": 0.1})
-    'cohort.size=5, client.lr=0.1'
-    """
+    """Return paths and values as one label."""
     return ", ".join(f"{path}={value}" for path, value in values.items())
 
 
 def without_edits(problem: Problem, edits: Sequence[str]) -> Problem:
-    """Return a problem of a cell without the `--set` that made the cell: its name says that.
-
-    Args:
-      problem: the problem, as the reader of scenarios reports it.
-      edits: the edits that made the cell of the base scenario.
-    """
+    """Return a problem of a cell without the `--set` that made the cell: its name says that."""
     for edit in edits:
         suffix = f" (--set {shortened(edit, 60)})"
         problem = problem._replace(what=problem.what.removesuffix(suffix))
@@ -202,9 +180,6 @@ def problem_lines(
     """Return one line per problem, however many cells have it, at the coordinate they share.
 
     Args:
-      refused: the refused cells, with the problem of each.
-      all_positions: all cells of the grid.
-      origins: where their coordinates are given.
       base_problems: problems of the base scenario, which are not repeated.
     """
     reported = {(problem.where, problem.what) for problem in base_problems}
@@ -219,13 +194,7 @@ def problem_lines(
 def _line(
     cells: Sequence[RefusedCell], all_positions: Sequence[Position], origins: Origins
 ) -> Problem:
-    """The line of a problem that some cells have.
-
-    Args:
-      cells: the cells that have it.
-      all_positions: all cells of the grid.
-      origins: where their coordinates are given.
-    """
+    """The line of a problem that some cells have."""
     first, problem = cells[0]
     names = list(dict.fromkeys(tuple(cell.position.coordinates) for cell in cells))
     if len(names) == len(all_positions) > 1:
@@ -243,13 +212,7 @@ def _line(
 
 
 def _line_of_all(problem: Problem, position: Position, origins: Origins) -> Problem:
-    """The line of a problem that all cells have: at the axis it is about, or else where it was.
-
-    Args:
-      problem: the problem.
-      position: one of the cells.
-      origins: where their coordinates are given.
-    """
+    """The line of a problem that all cells have: at the axis it is about, or else where it was."""
     for coordinate in position.coordinates:
         if coordinate.is_method or not origins.is_shared(coordinate):
             continue

@@ -21,8 +21,6 @@ class Claim(NamedTuple):
     """A tested assertion, about one method or about one against another.
 
     Attributes:
-      kind: one of `KINDS`.
-      who: the method that the claim is about.
       whom: the method it is compared with; empty if there is none.
       where: the variation, as in the column `variant`.
       p: the p-value of its test, adjusted over all claims of its kind that the page could make;

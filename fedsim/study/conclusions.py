@@ -31,12 +31,7 @@ def conclusions(
     that are not federated are in `compare` alone: they are not ranked among the others.
 
     Args:
-      summary: rows of `summary.csv`.
       tuning: rows of `tuning.csv`; none if nothing was tuned.
-      baseline: label of the method that the others are compared with.
-      score: the column of `summary.csv` that is compared.
-      varied: the paths that vary.
-      rounds: rows of `rounds.csv`.
       partition: the columns of `partition.csv`, by which a score is at chance level.
     """
     rounds = list(rounds)

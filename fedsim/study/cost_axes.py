@@ -29,7 +29,6 @@ class Way(NamedTuple):
     Attributes:
       columns: columns of the table, whose sum is the cost of a row.
       cumulative_columns: columns of `rounds.csv`, whose sum grows over the rounds.
-      words: what is counted.
       scope: what the cost of a row covers, to follow `words`.
     """
 
@@ -43,15 +42,9 @@ class CostAxis(NamedTuple):
     """What a score is set against.
 
     Attributes:
-      table: the table that holds it, without `.csv`.
-      title: the title of its section of a page.
-      ways: the ways in which rows may differ.
       target: the column of `summary.csv`, and of the table: what was spent to reach the target.
       target_title: the title of that column for readers.
-      noun: what is counted.
       so_far: follows the words of a way, on an axis of what grows over the rounds.
-      verb: what a method does with it.
-      note: the note below a table.
       caption: what the numbers of a page are.
       by_target: what the median is of.
       unit: the unit in which the target is given.
@@ -133,11 +126,7 @@ def in_seconds(value: float) -> str:
 
 
 def time_axes(variants: Iterable[str]) -> set[str]:
-    """Return the paths that vary and decide how long a round is, or how much is done in it.
-
-    >>> sorted(time_axes(["fleet.deadline=3, fleet.speed=pareto", "client.epochs=2"]))
-    ['client.epochs', 'fleet.deadline']
-    """
+    """Return the paths that vary and decide how long a round is, or how much is done in it."""
     labels = list(variants)
     paths = {path for path, _ in settings_in(labels) if TIMED.match(path) or WORK.match(path)}
     return paths | codec_axes(labels)
@@ -187,10 +176,6 @@ def is_about_cost(axis: CostAxis, scenario: Mapping[str, Any] | None) -> bool:
 
     Bytes are if codecs vary or differ by method; time is if what decides how long a round is does.
 
-    >>> wire = [{"kind": "top_k", "k": 5}]
-    >>> method = {"method": "fedavg", "set": {"wire": wire}}
-    >>> is_about_cost(BYTES, {"compare": {"methods": [method]}})
-    True
     >>> deadlines = {"compare": {"vary": {"fleet.deadline": [1, 2]}}}
     >>> is_about_cost(BYTES, deadlines), is_about_cost(TIME, deadlines)
     (False, True)

@@ -46,11 +46,7 @@ class Group(NamedTuple):
     """Rows that are compared with each other.
 
     Attributes:
-      axis: what is counted.
       rest: what varies apart from what is compared, as a label.
-      rows: the rows, of the axis's table.
-      reference: the row that the others are compared with.
-      way: the way in which they differ.
     """
 
     axis: CostAxis
@@ -75,22 +71,41 @@ class RowTest(NamedTuple):
     """A test of a row of a group against the reference.
 
     Attributes:
-      group: the group.
-      row: the row.
       column: the mean score that was tested, `mean` or `in_time`.
-      difference: of the two scores, in words.
-      is_better: whether the row is the better one, however certain that is.
+      scores: the row's scores by seed.
+      reference_scores: those of the reference.
       p: the p-value, first as it is, then after Holm; None if they share no seed.
-      scores: equal for tests of the same scores.
     """
 
     group: Group
     row: Record
     column: str
-    difference: str
-    is_better: bool
+    scores: Mapping[int, float]
+    reference_scores: Mapping[int, float]
     p: float | None
-    scores: Hashable
+
+    @property
+    def what(self) -> Hashable:
+        """Equal for tests of the same scores."""
+        return frozenset(self.scores.items()), frozenset(self.reference_scores.items())
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the row is the better one, however certain that is."""
+        d = differences(*shared_scores(self.scores, self.reference_scores))
+        if not np.isfinite(d).all():
+            d = np.sign(d)  # each seed counts as one
+        return bool((d.sum() > 0) if larger_is_better(self.group.metric) else (d.sum() < 0))
+
+    @property
+    def difference(self) -> str:
+        """The difference of the two scores, in words."""
+        one, other = shared_scores(self.scores, self.reference_scores)
+        if len(one):
+            numbers = paired(one, other, larger_is_better(self.group.metric))
+            if numbers.difference is not None:
+                return difference_in_words(numbers.difference, numbers.ci_low, numbers.ci_high)
+        return "without a finite value"
 
     @property
     def is_significant(self) -> bool:
@@ -102,19 +117,8 @@ def margin_of(scenario: Mapping[str, Any] | None, metric: str, baseline: float) 
     """Return how much worse a score may be and still count as the same: `compare.margin`.
 
     The default is 0.01 for scores between 0 and 1, and 1 % of the baseline's mean for others.
-
-    Args:
-      scenario: the scenario, as in `run.json`.
-      metric: the metric that is compared.
-      baseline: the baseline's mean score.
-
-    >>> margin_of(None, "test_accuracy", 0.9), margin_of(None, "test_loss", 2.0)
-    (0.01, 0.02)
-    >>> margin_of({"compare": {"margin": 0.05}}, "test_accuracy", 0.9)
-    0.05
     """
-    compare = (scenario or {}).get("compare") or {}
-    margin = compare.get("margin")
+    margin = ((scenario or {}).get("compare") or {}).get("margin")
     if margin is not None:
         return float(margin)
     return MARGIN if is_share(metric) else MARGIN * abs(baseline)
@@ -177,7 +181,7 @@ def _same_tests(group: Group, runs: Runs, findings: Findings) -> list[RowTest]:
         d = differences(*shared_scores(scores, reference_scores))
         gains = d if larger_is_better(group.metric) else -d
         p = min(1.0, 2 * p_mean_above(gains, -margin))
-        tests.append(_row_test(group, row, "mean", scores, reference_scores, p))
+        tests.append(RowTest(group, row, "mean", scores, reference_scores, p))
     return tests
 
 
@@ -191,56 +195,15 @@ def _time_tests(group: Group, runs: Runs) -> list[RowTest]:
     for row, scores in by_row:
         if row is group.reference:
             continue
-        one, other = shared_scores(scores, reference_scores)
-        p = p_different(one, other) if len(one) else None
-        tests.append(_row_test(group, row, "in_time", scores, reference_scores, p))
+        p = p_different(*shared_scores(scores, reference_scores))
+        tests.append(RowTest(group, row, "in_time", scores, reference_scores, p))
     return tests
-
-
-def _row_test(
-    group: Group,
-    row: Record,
-    column: str,
-    scores: Mapping[int, float],
-    reference_scores: Mapping[int, float],
-    p: float | None,
-) -> RowTest:
-    """A row compared with the reference.
-
-    Args:
-      group: the group.
-      row: the row.
-      column: the mean score that is tested.
-      scores: the row's scores, by seed.
-      reference_scores: those of the reference.
-      p: the p-value before Holm's adjustment.
-    """
-    one, other = shared_scores(scores, reference_scores)
-    rising = larger_is_better(group.metric)
-    difference = "without a finite value"
-    if len(one):
-        numbers = paired(one, other, rising)
-        if numbers.difference is not None:
-            difference = difference_in_words(numbers.difference, numbers.ci_low, numbers.ci_high)
-
-    d = differences(one, other)
-    if not np.isfinite(d).all():
-        d = np.sign(d)  # each seed counts as one
-    return RowTest(
-        group=group,
-        row=row,
-        column=column,
-        difference=difference,
-        is_better=bool((d.sum() > 0) if rising else (d.sum() < 0)),
-        p=p,
-        scores=(frozenset(scores.items()), frozenset(reference_scores.items())),
-    )
 
 
 def _adjusted(tests: Iterable[RowTest]) -> list[RowTest]:
     """Tests with p-values after Holm over all of them."""
     tests = list(tests)
-    p_values = holm([test.p for test in tests], [test.scores for test in tests])
+    p_values = holm([test.p for test in tests], [test.what for test in tests])
     return [test._replace(p=p) for test, p in zip(tests, p_values, strict=True)]
 
 

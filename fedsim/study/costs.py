@@ -52,7 +52,6 @@ def runs_of(summary: Iterable[Record], rounds: Iterable[Record]) -> Runs:
     """Return the runs of a comparison.
 
     Args:
-      summary: rows of `summary.csv`.
       rounds: rows of `rounds.csv`; none if they are not needed.
     """
     return Runs(
@@ -83,13 +82,6 @@ def cost_rows(
     at least as good for at most the same cost, and is better in one of the two. The interval of the
     median to the target is that of order statistics; a run that did not reach the target counts as
     ∞.
-
-    Args:
-      axis: what is counted.
-      summary: rows of `summary.csv`.
-      rounds: rows of `rounds.csv`.
-      score: one of `SCORES`.
-      varied: the paths that vary.
     """
     runs = runs_of(summary, rounds)
     has_target = any(run.get(axis.target) is not None for run in summary)
@@ -135,12 +127,6 @@ def name_of(
     """Return the name of a row in its group: its method, its settings, or both.
 
     The method is left out if it is the same for all rows and some setting is not.
-
-    Args:
-      axis: what is counted.
-      row: a row of its table.
-      rows: the rows of the group.
-      words: returns a variation in words.
     """
     compared = axis.compared_paths(map(variation_of, rows))
     settings = part_of(variation_of(row), lambda path: path in compared)
@@ -213,10 +199,6 @@ def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:
     The time is that at which the first of the rows' runs under the seed ends; those that diverged
     do not count. The score is the last value of the metric by then; for a run that diverged, it is
     the worst there is.
-
-    Args:
-      rows: rows of `seconds.csv` that are compared with each other.
-      runs: the runs of the comparison.
     """
     runs_by_seed = []  # one per row
     for row in rows:
@@ -250,15 +232,7 @@ def _row(
     score: str,
     varied: Sequence[str],
 ) -> Record | None:
-    """The row of one method under one variation; None if nothing was sent or scored.
-
-    Args:
-      axis: what is counted.
-      runs: its rows of `summary.csv`.
-      courses: the rows of `rounds.csv` of each of these runs.
-      score: one of `SCORES`.
-      varied: the paths that vary.
-    """
+    """The row of one method under one variation; None if nothing was sent or scored."""
     spent = [columns for course in courses if (columns := _spent(axis, course))]
     scores = score_array(runs, score)
     if not spent or not len(scores):
@@ -285,10 +259,6 @@ def _spent(axis: CostAxis, course: Sequence[Record]) -> dict[str, float]:
 
     If the fleet leaves clients out, it is per message that counts, which has to pay for those that
     are lost.
-
-    Args:
-      axis: what is counted.
-      course: the run's rows of `rounds.csv`.
     """
     sampled = sum(row.get("clients_sampled") or 0 for row in course)
     reported = sum(row.get("clients_reported") or 0 for row in course)

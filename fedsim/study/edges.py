@@ -34,14 +34,7 @@ Ranges = Mapping[tuple[str, str], Range]
 
 
 class Edge(NamedTuple):
-    """The edge of a grid at which a method is best.
-
-    Attributes:
-      side: `smallest` or `largest`.
-      path: what was tuned, in words.
-      value: the value there.
-      values: all values, in words.
-    """
+    """The edge of a grid at which a method is best."""
 
     side: str
     path: str
@@ -57,11 +50,7 @@ class Edge(NamedTuple):
 
 
 def ranges_in(scenario: Mapping[str, Any] | None) -> dict[tuple[str, str], Range]:
-    """Return the ranges that the methods of a comparison are tuned over, by method and path.
-
-    Args:
-      scenario: the scenario, as in `run.json`.
-    """
+    """Return the ranges that the methods of a comparison are tuned over, by method and path."""
     compare = (scenario or {}).get("compare") or {}
     shared = {path: texts_of_axis(values) for path, values in compare.get("tune", {}).items()}
     ranges = {}
@@ -83,26 +72,6 @@ def edge_lines(
     Of a grid that is the smallest or the largest of three or more numbers, if it was chosen and no
     other value did as well; a grid that begins at 0 has no edge there. Of a range it is an end at
     which most seeds have their best setting.
-
-    Args:
-      tuning: rows of `tuning.csv`.
-      paths: the paths that were tuned, which are columns.
-      ranges: the ranges among them.
-      words: returns a variation in words.
-
-    >>> row = {"method": "m", "chosen": 0}
-    >>> tuning = [
-    ...     {**row, "mu": 0.1, "validation_mean": 0.5},
-    ...     {**row, "mu": 0.3, "validation_mean": 0.6},
-    ...     {**row, "mu": 1.0, "validation_mean": 0.7, "chosen": 1},
-    ... ]
-    >>> edge_lines(tuning, ["mu"], {})
-    ['m is best with the largest μ (mu) tried, 1.0 of 0.1, 0.3, 1.0: try larger values, too.']
-    >>> best = {0.2: 1, 0.4: 0, 0.6: 0, 0.97: 9}
-    >>> rows = [{"method": "m", "mu": mu, "best_seeds": n} for mu, n in best.items()]
-    >>> print(*edge_lines(rows, ["mu"], {("m", "mu"): Range("uniform", 0, 1)}))
-    In 9 of 10 seeds, the best μ (mu) of m lies in the upper tenth of its range, uniform(0, 1), of
-    4 settings tried: a wider range may have better ones.
     """
     lines = []
     for variation, of_variation in grouped(tuning, key=variation_of).items():
@@ -124,12 +93,7 @@ def edge_lines(
 
 
 def _edge(rows: Sequence[Record], path: str) -> Edge | None:
-    """The edge of a grid at which a method is best; None if it is best inside.
-
-    Args:
-      rows: of `tuning.csv`, of one method under one variation.
-      path: that was tuned.
-    """
+    """The edge of a grid at which a method is best; None if it is best inside."""
     chosen = next(row for row in rows if row["chosen"])
     grid = sorted(filter(_is_number, distinct(rows, path)))
     if len(grid) < EDGE_VALUES:
@@ -153,13 +117,7 @@ def _edge(rows: Sequence[Record], path: str) -> Edge | None:
 
 
 def _in_tenth(rows: Sequence[Record], path: str, tuned: Range) -> str:
-    """The sentence about a range; empty if there is nothing to say.
-
-    Args:
-      rows: of `tuning.csv`, of one method under one variation.
-      path: that was tuned.
-      tuned: its range.
-    """
+    """The sentence about a range; empty if there is nothing to say."""
     seeds = sum(row.get("best_seeds") or 0 for row in rows)
     if seeds < LEAST_SEEDS or len(rows) < LEAST_SETTINGS:
         return ""

@@ -15,12 +15,7 @@ class Evenness(NamedTuple):
 
 
 def evenness(scores: np.ndarray, rising: bool) -> Evenness:
-    """Return the numbers of scores that are not negative `[n]`, n > 0.
-
-    Args:
-      scores: of the clients.
-      rising: whether a larger one is better.
-    """
+    """Return the numbers of scores that are not negative `[n]`, n > 0."""
     worst_first = np.sort(scores)
     if not rising:
         worst_first = worst_first[::-1]

@@ -21,14 +21,6 @@ def worst_apart(one: np.ndarray, other: np.ndarray) -> float:
     It is the larger of two p-values: that of `exchanged`, which is exact if nothing distinguishes
     the two methods, and twice that of `beyond`, for methods that differ under attacks other than
     their worst.
-
-    Args:
-      one: scores of a method `[seeds, attacks]`, the larger the better; infinite scores are
-        replaced by ranks.
-      other: scores of another method under the same seeds and attacks.
-
-    >>> worst_apart(np.array([[3.0, 2.0], [3.0, 2.5]]), np.array([[0.5, 1.0], [0.0, 1.0]]))
-    0.5
     """
     scores = np.stack([one, other])
     if not np.isfinite(scores).all():
@@ -44,10 +36,6 @@ def exchanged(one: np.ndarray, other: np.ndarray) -> float:
     that are then worst, for every exchange of the two methods' scores: under some of the seeds, and
     then under all attacks together. Exact up to 13 seeds; beyond, it is the share among 8,192
     exchanges drawn with a fixed seed, to which the observed one is added.
-
-    Args:
-      one: scores of a method `[seeds, attacks]`.
-      other: scores of the other method `[seeds, attacks]`.
     """
     both = one.mean(0) + other.mean(0)  # [attacks]; no exchange changes it
 
@@ -66,10 +54,6 @@ def beyond(one: np.ndarray, other: np.ndarray) -> float:
     attack. So for each of its attacks the differences to all attacks of the other change their sign
     together, and the statistic is the largest mean difference over its root mean square, which
     accounts for choosing the other's attack. The attack with the largest p-value decides.
-
-    Args:
-      one: scores of the method `[seeds, attacks]`.
-      other: scores of the other method `[seeds, attacks]`.
     """
     p_values = []
     for scores in one.T:  # [seeds], under one attack
@@ -89,7 +73,6 @@ def _share(statistic: Callable[[np.ndarray], np.ndarray], n: int, rounding: floa
 
     Args:
       statistic: of signs `[signs, n]` -> `[signs]`.
-      n: how many seeds there are.
       rounding: how much smaller a statistic may be and still count as equal.
     """
     observed = statistic(np.ones((1, n)))[0]

@@ -28,16 +28,11 @@ class Findings(NamedTuple):
       tables: rows by table: `compare` and `summary`, and `rounds`, `worst`, `breakdown`, `bytes`,
         `seconds` and `tuning` if there are any; without methods that are not federated.
       runs: rows of `summary.csv` of all methods.
-      baseline: label of the method that the others are compared with.
-      score: one of `SCORES`.
-      scenario: the scenario, as in `run.json`.
       metric: the metric that is compared; empty if no run has one.
-      words: returns a variation in words.
       asked: the variation that the comparison is about; empty if nothing varies.
       standings: methods by variation, the best first; without those that are not federated, unless
         the others are compared with one of them.
       all_standings: all methods by variation.
-      tests: how many tests Holm's adjustment of `compare.csv` runs over.
     """
 
     tables: Mapping[str, Sequence[Record]]
@@ -90,9 +85,6 @@ def findings_of(
     """Return the findings of a comparison.
 
     Args:
-      tables: rows by table, as in `Findings`.
-      baseline: label of the method that the others are compared with.
-      score: one of `SCORES`.
       scenario: the scenario, as in `run.json`, which gives names to what varies; without it, paths
         are shown as they are.
       chance: the score of guessing by variation (`chance_levels`); without it, no method is found
@@ -141,14 +133,6 @@ def asked_of(variations: Sequence[str], scenario: Mapping[str, Any] | None) -> s
     """Return the variation that a comparison is about; empty if there is none.
 
     It has the values of `compare.question`, and along all other axes their last ones.
-
-    Args:
-      variations: the variations of which there are runs.
-      scenario: the scenario, as in `run.json`.
-
-    >>> scenario = {"compare": {"vary": {"a": [1, 2], "b": [3, 4]}, "question": {"a": 1}}}
-    >>> asked_of(["a=2, b=4", "a=1, b=4", "a=1, b=3"], scenario)
-    'a=1, b=4'
     """
     compare = (scenario or {}).get("compare") or {}
     places: dict[str, list[str]] = {}

@@ -35,6 +35,7 @@ from fedsim.study.methods import (
     texts_of_axis,
     values_of_axis,
     with_baselines,
+    with_setting,
 )
 from fedsim.study.search import demand_budget, demand_ranges, settings_of
 from fedsim.study.summary import SCORES, of_clients
@@ -61,8 +62,6 @@ class Design(NamedTuple):
 
     Attributes:
       scenario: the base scenario, with all that is compared in its section `compare`.
-      cells: the cells of the grid.
-      baseline: label of the method that the others are compared with.
       score: what of a run is compared, one of `SCORES`.
     """
 
@@ -77,9 +76,7 @@ class Draft(NamedTuple):
 
     Attributes:
       design: the comparison; None if anything is wrong with it.
-      problems: everything that is wrong with it.
       cells: the cells that can be checked further; of a refused one, what is left of it.
-      origins: where the cells' coordinates are given.
     """
 
     design: Design | None
@@ -92,11 +89,8 @@ class Grid(NamedTuple):
     """The methods of a comparison, and the values that vary or are tuned.
 
     Attributes:
-      methods: the methods.
-      varied: path -> values as text of what varies.
       tuned: path -> values as text, or a range, of what is tuned with every method.
       budget: how many settings are drawn for every method; None: all combinations are tried.
-      variations: the combinations of what varies.
     """
 
     methods: list[ComparedMethod]
@@ -134,21 +128,13 @@ class Grid(NamedTuple):
         return [{path: setting[path] for path in order} for setting in settings]
 
 
-def design_of(
-    scenario: Scenario,
-    methods: str | Sequence[Any] | None = None,
-    vary: Axes | None = None,
-    tune: Axes | None = None,
-    baseline: str | None = None,
-    score: str | None = None,
-    baselines: bool = False,
-) -> Design:
-    """Return a comparison, read and checked; arguments as of `fedsim.compare`.
+def design_of(scenario: Scenario, *given: Any, **options: Any) -> Design:
+    """Return a comparison, read and checked; arguments as of `draft_of`.
 
     Raises:
       ScenarioError: for a method, axis, baseline or score that is not possible.
     """
-    draft = draft_of(scenario, methods, vary, tune, baseline, score, baselines)
+    draft = draft_of(scenario, *given, **options)
     if draft.problems:
         raise ScenarioError(in_order(scenario.document, draft.problems), scenario.document.file)
     assert draft.design is not None
@@ -166,14 +152,7 @@ def draft_of(
 ) -> Draft:
     """Return a comparison as far as it can be read, with everything that is wrong with it.
 
-    Args:
-      scenario: the base scenario.
-      methods: the methods; None, here and below, for what the section `compare` says.
-      vary: the axes of the grid.
-      tune: the axes of what every method is tried with.
-      baseline: the method that the others are compared with.
-      score: one of `SCORES`.
-      baselines: whether `BASELINES` are compared as well.
+    Arguments are those of `fedsim.compare`; None stands for what the section `compare` says.
     """
     # Read all of the comparison, and collect what is wrong with them.
     section = scenario.spec.compare
@@ -231,14 +210,7 @@ def draft_of(
 
 
 def _with_comparison(scenario: Scenario, grid: Grid, baseline: str, score: Any) -> Scenario:
-    """The base scenario, with all that is compared in its section `compare`.
-
-    Args:
-      scenario: the base scenario.
-      grid: the methods, and the values that vary or are tuned.
-      baseline: label of the method that the others are compared with.
-      score: one of `SCORES`.
-    """
+    """The base scenario, with all that is compared in its section `compare`."""
     resolved = {
         "methods": [method.entry for method in grid.methods],
         "vary": _as_values(grid.varied),
@@ -266,11 +238,7 @@ def _of_refused_grid(cell: Cell) -> Cell:
 
 
 def _demand_validation(scenario: Scenario) -> None:
-    """Refuse a scenario without the validation data that settings are chosen on.
-
-    Raises:
-      ScenarioError: if there are none, or if the metric does not exist there.
-    """
+    """Refuse a scenario without the validation data that settings are chosen on."""
     if of_clients(scenario.spec.evaluate.metric):
         return  # clients keep samples for it
     if not scenario.spec.data.validation:
@@ -282,11 +250,7 @@ def _demand_validation(scenario: Scenario) -> None:
 def _demand_distinct(
     varied: Collection[str], tuned: Collection[str], methods: Sequence[ComparedMethod]
 ) -> None:
-    """Refuse a path that is varied and tuned, or tuned both with all methods and with one of them.
-
-    Raises:
-      ScenarioError: with the path, and the option or the method.
-    """
+    """Refuse a path that is varied and tuned, or tuned with all methods and with one of them."""
     taken = dict.fromkeys(varied, "varied")
     own = {"--tune": tuned, **{method.label: method.grid for method in methods}}
     for where, paths in own.items():
@@ -298,15 +262,7 @@ def _demand_distinct(
 
 
 def _demand_varied(question: Mapping[str, Any], varied: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a question about a value that is none of the grid's.
-
-    Args:
-      question: path -> value.
-      varied: path -> values as text of what varies.
-
-    Raises:
-      ScenarioError: with a line for every such path.
-    """
+    """Refuse a question about a value that is none of the grid's."""
     problems = []
     for path, value in question.items():
         values = varied.get(path, ())
@@ -317,11 +273,7 @@ def _demand_varied(question: Mapping[str, Any], varied: Mapping[str, Sequence[st
 
 
 def _demand_one_pool(cells: Sequence[Cell]) -> None:
-    """Refuse cells with pools of different sizes: one process has one pool, for all its cells.
-
-    Raises:
-      ScenarioError: with the sizes.
-    """
+    """Refuse cells with pools of different sizes: one process has one pool, for all its cells."""
     sizes = sorted({str(cell.scenario.spec.numerics.threads) for cell in cells})
     if len(sizes) > 1:
         reason = "a process has one pool of threads, whose size can change bits"
@@ -331,10 +283,6 @@ def _demand_one_pool(cells: Sequence[Cell]) -> None:
 
 def axes_of(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
     """Return axes as path -> values as text for `--set`.
-
-    Args:
-      vary: `PATH=V1,V2` texts, or a mapping of path -> values.
-      option: the option they come from, for error messages.
 
     Raises:
       ScenarioError: for a text of another form, a range that cannot be read, and the path `method`.
@@ -356,18 +304,7 @@ def axes_of(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
 
 
 def combinations_of(vary: Axes, option: str = "--vary") -> list[Values]:
-    """Return every combination of the values of axes.
-
-    Args:
-      vary: `PATH=V1,V2` texts, or a mapping of path -> values.
-      option: the option they come from, for error messages.
-
-    Raises:
-      ScenarioError: as `axes_of` and `demand_at_most`.
-
-    >>> combinations_of(["client.lr=0.1,1", "cohort.size=5"])
-    [{'client.lr': '0.1', 'cohort.size': '5'}, {'client.lr': '1', 'cohort.size': '5'}]
-    """
+    """Return every combination of the values of axes."""
     by_path = axes_of(vary, option)
     demand_at_most(option, *map(len, by_path.values()))
     combinations = itertools.product(*by_path.values())
@@ -375,16 +312,7 @@ def combinations_of(vary: Axes, option: str = "--vary") -> list[Values]:
 
 
 def demand_at_most(where: str, *counts: int, limit: int = MAX_CELLS) -> bool:
-    """Refuse a product of too many values before it is expanded; return True for any other.
-
-    Args:
-      where: what the counts are of, or the option they come from.
-      *counts: the factors.
-      limit: the largest product that is allowed.
-
-    Raises:
-      ScenarioError: with the product and the bound.
-    """
+    """Refuse a product of too many values before it is expanded; return True for any other."""
     product = math.prod(counts)
     if product > limit:
         factors = " x ".join(map(str, counts))
@@ -400,9 +328,7 @@ class GridReader:
     """Reads a comparison and collects its problems, so that one does not hide the next.
 
     Attributes:
-      document: the document of the base scenario.
       given: by key of `compare`, whether an option replaced it.
-      problems: what is wrong so far.
       mended: what is left of refused cells.
     """
 
@@ -424,9 +350,6 @@ class GridReader:
         Args:
           key: the key of `compare` at which a refusal is reported, and the index of an entry of its
             list; empty for none.
-          make: a function that may raise `ScenarioError`.
-          *arguments: its arguments.
-          **options: its keyword arguments.
         """
         try:
             return make(*arguments, **options)
@@ -443,15 +366,7 @@ class GridReader:
         scenario: Scenario,
         baselines: bool,
     ) -> Grid:
-        """Return what is compared, as far as it can be read.
-
-        Args:
-          methods: the methods.
-          vary: the axes of the grid.
-          tune: the axes of what every method is tried with.
-          scenario: the base scenario.
-          baselines: whether `BASELINES` are compared as well.
-        """
+        """Return what is compared, as far as it can be read."""
         compared = self._methods(methods)
         if baselines and compared:
             compared = with_baselines(compared)
@@ -530,13 +445,7 @@ class GridReader:
         )
 
     def _located(self, key: str | tuple[str, int], problem: Problem, where: str) -> Problem:
-        """A problem at a key of `compare`, or at the option that replaced it.
-
-        Args:
-          key: as of `attempt`.
-          problem: the problem.
-          where: the file, option or label that it was raised with.
-        """
+        """A problem at a key of `compare`, or at the option that replaced it."""
         path = (key,) if isinstance(key, str) else key
         if where == self.document.file:
             return problem
@@ -564,7 +473,8 @@ def positions(grid: Grid) -> Iterator[tuple[Position, tuple[str, ...]]]:
             *method.edits,
             *_as_edits(own_paths),
         )
-        yield Position(method.label, method.with_setting(setting), variation, setting), edits
+        definition = with_setting(method.method, setting)
+        yield Position(method.label, definition, variation, setting), edits
 
 
 def _as_edits(values: Mapping[str, str]) -> list[str]:

@@ -13,16 +13,7 @@ NEAR_SHARE = 0.25
 
 
 def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, float]:
-    """Return the accuracy of guessing by variation: the share of the most frequent label.
-
-    Args:
-      partition: the columns of `partition.csv`, the samples of clients by label.
-      metric: the metric that is compared; only accuracies have a chance level.
-
-    >>> table = pd.DataFrame({"client": [0, 0, 1], "label": [0, 1, 1], "samples": [4, 2, 4]})
-    >>> chance_levels(table, "test_accuracy")
-    {'': 0.6}
-    """
+    """Return the accuracy of guessing by variation: the share of the most frequent label."""
     if partition is None or score_of(metric) != "accuracy":
         return {}
     if partition["label"].isna().to_numpy().any():
@@ -36,13 +27,7 @@ def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, floa
 
 
 def is_at_chance(mean: float | None, runs: Sequence[Record], level: float | None) -> bool:
-    """Return whether a mean score is about that of guessing; never if a run diverged.
-
-    Args:
-      mean: the mean score.
-      runs: its runs.
-      level: the score of guessing.
-    """
+    """Return whether a mean score is about that of guessing; never if a run diverged."""
     if mean is None or level is None or any(run.get("diverged") for run in runs):
         return False
     return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
@@ -50,10 +35,6 @@ def is_at_chance(mean: float | None, runs: Sequence[Record], level: float | None
 
 def chance_note(run: Record, partition: pd.DataFrame) -> str:
     """Return a sentence if the final accuracy of a run is about that of guessing; else nothing.
-
-    Args:
-      run: its row of `summary.csv`.
-      partition: its rows of `partition.csv`.
 
     >>> table = pd.DataFrame({"client": [0, 0], "label": ["ill", "well"], "samples": [1, 3]})
     >>> run = {"metric": "test_accuracy", "final": 0.75}

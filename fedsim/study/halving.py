@@ -41,10 +41,6 @@ class Bracket(NamedTuple):
 def brackets_of(cells: Sequence[Cell], search: Any) -> list[Bracket]:
     """Return the brackets of a comparison; none where settings are played to the end.
 
-    Args:
-      cells: the cells of its grid.
-      search: the section `compare.search`.
-
     Raises:
       ScenarioError: for rungs that do not fit the rounds or the settings.
     """
@@ -78,15 +74,6 @@ def brackets(search: Any, trials: int, rounds: int, every: int) -> list[Bracket]
     in which the first rung is after 1 / η^s of the rounds, has a share in proportion to
     η^s / (s + 1), as in Li et al. 2018. There are fewer rungs than `compare.search.rungs` if there
     are too few trials.
-
-    Args:
-      search: the section `compare.search`.
-      trials: how many settings are tried.
-      rounds: of a run.
-      every: rounds between two evaluations.
-
-    Raises:
-      ScenarioError: for more rungs than fit the rounds.
     """
     most = most_rungs(rounds, search.eta, every)
     rungs = search.rungs or most
@@ -106,11 +93,7 @@ def brackets(search: Any, trials: int, rounds: int, every: int) -> list[Bracket]
 
 
 def rungs_of(rounds: int, eta: int, rungs: int, every: int) -> list[int]:
-    """Return the rounds of so many rungs; those before the last are rounded up to evaluated ones.
-
-    >>> rungs_of(16, 2, 5, every=1), rungs_of(50, 3, 3, every=5)
-    ([1, 2, 4, 8, 16], [10, 20, 50])
-    """
+    """Return the rounds of so many rungs; all but the last are rounded up to evaluated ones."""
     earlier = []
     for k in range(rungs - 1, 0, -1):
         evaluations = -(-rounds // (eta**k * every))
@@ -119,11 +102,7 @@ def rungs_of(rounds: int, eta: int, rungs: int, every: int) -> list[int]:
 
 
 def most_rungs(rounds: int, eta: int, every: int) -> int:
-    """Return how many rungs fit, with an evaluation of its own each.
-
-    >>> most_rungs(16, 2, every=1), most_rungs(16, 2, every=5), most_rungs(1, 2, every=1)
-    (5, 2, 1)
-    """
+    """Return how many rungs fit, with an evaluation of its own each."""
     rungs = 1
     while rounds >= eta**rungs * every:
         rungs += 1

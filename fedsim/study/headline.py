@@ -68,13 +68,7 @@ def _of_one_method(standing: Standing, findings: Findings) -> Finding:
 
 
 def _against(base: Standing, compared: Sequence[Standing], findings: Findings) -> Finding:
-    """How the other methods compare with the baseline.
-
-    Args:
-      base: the baseline.
-      compared: the others, the best first.
-      findings: the comparison.
-    """
+    """How the other methods compare with the baseline."""
     better = [standing for standing in compared if standing.outcome == BETTER]
     worse = [standing for standing in compared if standing.outcome == WORSE]
     shown = better[0] if better else compared[0]
@@ -115,11 +109,7 @@ def claims_of_column(
 
 
 def with_few_seeds(text: str, seeds: int, tests: int) -> str:
-    """Return a text with the remark that there are too few seeds, if there are.
-
-    >>> with_few_seeds("No clear difference", 6, 30)
-    'No clear difference: 6 seeds are too few, 11 would do'
-    """
+    """Return a text with the remark that there are too few seeds, if there are."""
     return ": ".join(filter(None, [text, few_seeds(seeds, tests)]))
 
 

@@ -44,7 +44,6 @@ class Heterogeneity(NamedTuple):
 
     Attributes:
       rows: rows of `partition.csv`, as one stack.
-      counts: the same as counts.
       clients: a row per client, see `client_skew`, with its value of every skew.
       overall: numbers of all clients together, see `overall_skew`.
     """
@@ -65,7 +64,6 @@ def heterogeneity(federation: Federation, seed: int | None = None) -> Heterogene
     """Return how much the clients of a federation differ.
 
     Args:
-      federation: the federation.
       seed: the seed of its partition, which becomes a column; None if there is only one.
     """
     counts = label_counts(federation)
@@ -93,8 +91,6 @@ def column_counts(federation: Federation, name: str, values: np.ndarray) -> Labe
     """Return the samples of a federation by client and value of a column, in place of the label.
 
     Args:
-      federation: the federation.
-      name: the column's name.
       values: its values for all training samples `[n]`.
     """
     distinct, code = np.unique(values, return_inverse=True)  # [C], [n]
@@ -110,7 +106,6 @@ def partition_rows(counts: LabelCounts, skews: Mapping[str, np.ndarray]) -> Reco
     If targets are not classes, there is a row for every client.
 
     Args:
-      counts: the samples of the clients that are listed.
       skews: by column, a value for each of these clients `[N]`.
     """
     client, label = np.nonzero(counts.samples)

@@ -21,10 +21,8 @@ def with_ranges(
     What a method has a value for, or is tuned over already, stays as it is.
 
     Args:
-      methods: the methods.
       client: the kind of the scenario's client, which rules as methods keep.
       taken: paths that vary, or are tuned with all methods.
-      tunes_all: whether anything is tuned with all methods.
 
     Raises:
       ScenarioError: for a method that would not be tuned, and for ranges that cannot be read.
@@ -46,9 +44,7 @@ def _with(method: ComparedMethod, ranges: dict[str, str], taken: Collection[str]
     """A method that is tuned over ranges where nothing else decides.
 
     Args:
-      method: the method.
       ranges: a hyper-parameter of the method, or a path -> the range.
-      taken: paths that vary, or are tuned with all methods.
     """
     decided = {*taken, *method.tune}
     decided |= {path_and_value(edit)[0] for edit in method.edits}

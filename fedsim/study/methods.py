@@ -58,14 +58,6 @@ class ComparedMethod(NamedTuple):
         several = alternatives(self.method) if isinstance(self.method, str) else {}
         return {**{f"method.{name}": values for name, values in several.items()}, **self.tune}
 
-    def with_setting(self, setting: Mapping[str, str]) -> Any:
-        """Return the method with one value of each of its hyper-parameters that are tuned.
-
-        Args:
-          setting: path -> value as text; the paths `method.NAME` are hyper-parameters.
-        """
-        return _with_setting(self.method, setting)
-
 
 def methods_of(methods: str | Sequence[Any] | None) -> list[ComparedMethod]:
     """Return methods from `--methods a,b(x=1)`, a sequence, or the value of `compare.methods`.
@@ -106,22 +98,15 @@ def _label(method: Any) -> str:
     """The name of a method: its text without spaces, and `tuned` for what several values are tried.
 
     The values that are chosen are in the column `tuned`; they may differ between variations.
-
-    >>> _label("fedadam(lr=0.01|0.1, tau=0.1)"), _label("fedprox(mu=log(1e-3, 1))")
-    ('fedadam(lr=tuned,tau=0.1)', 'fedprox(mu=tuned)')
     """
     if not isinstance(method, str):
         return label_of(method)
     tuned = {f"method.{name}": TUNED for name in alternatives(method)}
-    return label_of(_with_setting(method, tuned))
+    return label_of(with_setting(method, tuned))
 
 
 def _demand_form(entry: Mapping[Any, Any]) -> None:
-    """Refuse a mapping that is not of the form `{method, label, set: {...}, tune: {...}}`.
-
-    Raises:
-      ScenarioError: with a line for every key that is unknown, or has a value of another form.
-    """
+    """Refuse a mapping that is not of the form `{method, label, set: {...}, tune: {...}}`."""
     problems = []
     for key in entry:
         if key not in KEYS:
@@ -153,9 +138,6 @@ def alternatives(call: str) -> dict[str, list[str]]:
 
     Raises:
       ScenarioError: if one of the values is empty, or a range cannot be read.
-
-    >>> alternatives("fedadam(lr=0.01|0.1, tau=0.1)"), alternatives("fedavg")
-    ({'lr': ['0.01', '0.1']}, {})
     """
     match = CALL.fullmatch(call)
     if match is None:
@@ -173,11 +155,10 @@ def alternatives(call: str) -> dict[str, list[str]]:
     return several
 
 
-def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
-    """A method with one value of each hyper-parameter that has several.
+def with_setting(method: Any, setting: Mapping[str, str]) -> Any:
+    """Return a method with one value of each hyper-parameter that has several.
 
     Args:
-      method: the method.
       setting: path -> value as text; the paths `method.NAME` are hyper-parameters.
     """
     match = CALL.fullmatch(method) if isinstance(method, str) else None
@@ -192,11 +173,7 @@ def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
 
 
 def with_baselines(methods: Sequence[ComparedMethod]) -> list[ComparedMethod]:
-    """Return methods, followed by those of `BASELINES` that are not among them.
-
-    >>> [method.label for method in with_baselines(methods_of("fedavg, local_only"))]
-    ['fedavg', 'local_only', 'centralised']
-    """
+    """Return methods, followed by those of `BASELINES` that are not among them."""
     kinds = {kind_of(method) for method in methods}
     missing = [name for name in BASELINES if name not in kinds]
     return [*methods, *methods_of(missing)]
@@ -215,7 +192,6 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
     It is the wanted one, or else `fedavg`, or else the first federated one.
 
     Args:
-      methods: the methods.
       wanted: a label, or a method in another form; None if it is not given.
 
     Raises:
@@ -232,22 +208,7 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
 
 
 def score_against(baseline: ComparedMethod, metric: str, score: str) -> str:
-    """Return the score that is compared: with clients that train alone, it is that of own models.
-
-    Args:
-      baseline: the method that the others are compared with.
-      metric: the metric of the scenario.
-      score: the column of `summary.csv` that is asked for, or its default.
-
-    Raises:
-      ScenarioError: if the baseline has no such score.
-
-    >>> (alone,) = methods_of("local_only")
-    >>> score_against(alone, "test_accuracy", "final")
-    'own'
-    >>> score_against(alone, "personal_accuracy_mean", "final")
-    'final'
-    """
+    """Return the score that is compared: that of own models where the baseline trains alone."""
     is_scored = kind_of(baseline) != "local_only" or of_own_models(metric)
     if is_scored or score == OWN:
         return score
@@ -281,11 +242,7 @@ def is_drawn(texts: Sequence[str]) -> bool:
 
 
 def problems_of_ranges(axes: Mapping[str, Any]) -> list[str]:
-    """Return a line for every path whose values are a text, or a range, that cannot be read.
-
-    Args:
-      axes: path -> values, or a range.
-    """
+    """Return a line for every path whose values are a text, or a range, that cannot be read."""
     problems = []
     for path, values in axes.items():
         if isinstance(values, str) or is_drawn(values):
@@ -297,22 +254,13 @@ def problems_of_ranges(axes: Mapping[str, Any]) -> list[str]:
 
 
 def refuse(problems: Sequence[str], where: str) -> None:
-    """Raise `ScenarioError` with a line for every problem; do nothing if there is none.
-
-    Args:
-      problems: what is wrong, and what to do.
-      where: the key or option at which it is reported.
-    """
+    """Raise `ScenarioError` with a line for every problem; do nothing if there is none."""
     if problems:
         raise ScenarioError([Problem("", text) for text in problems], where)
 
 
 def _in_short(value: Any) -> str:
-    """A value in a label: links as calls, anything else as `--set` reads it.
-
-    >>> _in_short([{"kind": "top_k", "k": 9}]), _in_short([1, 2]), _in_short([])
-    ('top_k(k=9)', '[1, 2]', '[]')
-    """
+    """A value in a label: links as calls, anything else as `--set` reads it."""
     links = value if isinstance(value, list) else [value]
     if links and all(isinstance(link, dict) and "kind" in link for link in links):
         return call_of(value)

@@ -18,9 +18,6 @@ NOT_SCORED = "data.client_test would score their models"
 def remark(summary: Sequence[Record]) -> str:
     """Return a sentence about runs of a single method that is not federated; else nothing.
 
-    Args:
-      summary: rows of `summary.csv`.
-
     >>> remark([{"method": "centralised", "not_federated": "pooled"}])
     'centralised is a baseline, not a federated method: it trains on the pooled samples.'
     """

@@ -13,6 +13,7 @@ from fedsim.study.statistics import (
     paired,
     profile,
     ranks,
+    sample_sd,
     scored,
     stratified,
 )
@@ -56,9 +57,6 @@ def against(
     neither method reads, are one test.
 
     Args:
-      summary: rows of `summary.csv`; runs that failed or have not run have no score.
-      baseline: label of the method that the others are compared with.
-      score: one of `SCORES`.
       varied: columns that distinguish variations, in addition to `variant`.
     """
     groups = grouped(summary, key=lambda row: (variation_of(row), row["method"]))
@@ -82,13 +80,6 @@ def same_runs(runs: Sequence[Record], score: str) -> Hashable:
     """Return a value that is equal for runs with exactly the same scores under the same seeds.
 
     Runs have the same scores where none of them reads what differs between them.
-
-    >>> one = [{"seed": seed, "final": 0.5, "variant": "a"} for seed in (0, 1)]
-    >>> other = [{"seed": seed, "final": 0.5, "variant": "b"} for seed in (0, 1)]
-    >>> same_runs(one, "final") == same_runs(other, "final")
-    True
-    >>> same_runs(one, "final") == same_runs(one[:1], "final")
-    False
     """
     scores = []
     for run in runs:
@@ -99,13 +90,7 @@ def same_runs(runs: Sequence[Record], score: str) -> Hashable:
 
 
 def test_of(runs: Sequence[Record], base: Sequence[Record], score: str) -> Hashable:
-    """Return what is equal for comparisons of the same scores with the same ones of the baseline.
-
-    Args:
-      runs: rows of `summary.csv` of a method.
-      base: those of the baseline.
-      score: a column of `summary.csv`.
-    """
+    """Return what is equal for two methods with the same scores, and baselines with the same."""
     score = common_score(score, runs, base)
     return same_runs(runs, score), same_runs(base, score)
 
@@ -115,18 +100,14 @@ def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict
 
     It is None if the two share no seed. Holm's adjustment runs over all pairs of methods, since the
     reference, such as the best method, is chosen by the scores that it is tested on.
-
-    Args:
-      rows: rows of `summary.csv` of one variation.
-      reference: label of a method.
-      score: one of `SCORES`.
     """
     groups = grouped(with_score(rows, score), key=lambda row: row["method"])
     pairs = list(combinations(groups, 2))
     p_values = []
     tests = []
     for one, other in pairs:
-        p_values.append(_p_of_pair(groups[one], groups[other], score))
+        of_pair = [seed_scores(groups[method], score) for method in (one, other)]
+        p_values.append(p_different(*shared_scores(*of_pair)))
         scores = (same_runs(groups[one], score), same_runs(groups[other], score))
         tests.append(frozenset(scores))
 
@@ -138,33 +119,22 @@ def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict
     return against_reference
 
 
-def _p_of_pair(one: list[Record], other: list[Record], score: str) -> float | None:
-    """The p-value of two methods under the seeds that they share; None if they share none."""
-    scores, other_scores = shared_scores(seed_scores(one, score), seed_scores(other, score))
-    return p_different(scores, other_scores) if len(scores) else None
-
-
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
     """A row of `compare.csv`: one method against the baseline, over the seeds that both ran.
 
     The row of the baseline is over all seeds that it ran.
 
     Args:
-      rows: the method's rows of `summary.csv` under one variation.
       base: those of the baseline; the same list if the method is the baseline.
-      baseline: the label of the baseline.
-      score: a column of `summary.csv`.
     """
     score = common_score(score, rows, base)
     scored_rows = with_score(rows, score)
     metric = scored_rows[0]["metric"] if scored_rows else None
     scores, base_scores = shared_scores(seed_scores(rows, score), seed_scores(base, score))
 
-    numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
+    numbers: dict[str, Any] = {"mean": None, "sd": sample_sd(scores), **dict.fromkeys(TESTS)}
     if len(scores):
         numbers["mean"] = float(scores.mean())
-    if len(scores) > 1 and np.isfinite(scores).all():
-        numbers["sd"] = float(scores.std(ddof=1))
     if len(scores) and rows is not base:
         tests = paired(scores, base_scores, larger_is_better(metric or ""))
         numbers |= {name: getattr(tests, name) for name in TESTS}
@@ -195,8 +165,6 @@ class Scores(NamedTuple):
     """Scores of methods over the variations that all of them completed.
 
     Attributes:
-      methods: labels of the methods.
-      metric: the metric that is scored.
       table: the scores `[methods, variations, seeds]`.
       variations: how many variations the table has.
       left_out: how many variations it has not, because some method lacks scores.
@@ -214,10 +182,6 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
 
     A variation under which some method has fewer scores than there are seeds is left out for all
     methods, and counted.
-
-    Args:
-      summary: rows of `summary.csv`.
-      score: one of `SCORES`.
     """
     methods = distinct(summary, "method")
     variations = list(dict.fromkeys(map(variation_of, summary)))
@@ -249,15 +213,11 @@ def across(scores: Scores | None, score: str) -> list[Record]:
 
     They have the interquartile mean with a stratified bootstrap interval, and the mean rank. Scores
     are taken as they are, so the variations should be on one scale, as accuracies are.
-
-    Args:
-      scores: as of `scores_of`.
-      score: one of `SCORES`.
     """
     if scores is None:
         return []
     means = scores.table.mean(2)  # [methods, variations]
-    mean_ranks = ranks(means, larger_is_better(scores.metric))  # [methods]
+    mean_ranks = ranks(means, larger_is_better(scores.metric)).mean(1)
     rows = []
     for method, table, rank in zip(scores.methods, scores.table, mean_ranks, strict=True):
         low, high = stratified(table) if np.isfinite(table).all() else (None, None)
@@ -278,32 +238,30 @@ def across(scores: Scores | None, score: str) -> list[Record]:
 
 
 def profiles(scores: Scores | None, score: str) -> list[Record]:
-    """Return the rows of `profiles.csv`: the share of runs that are better than each threshold.
+    """Return the rows of `profiles.csv`: the share of runs that are better than each threshold."""
+    if scores is None:
+        return []
+    rising = larger_is_better(scores.metric)
+    columns = {"metric": scores.metric, "score": score}
+    return profiles_of(scores.methods, scores.table, rising, columns)
+
+
+def profiles_of(
+    methods: Sequence[str], scores: np.ndarray, rising: bool, columns: Record
+) -> list[Record]:
+    """Return the same from scores `[methods, tasks, seeds]`, with further columns.
 
     Thresholds are evenly spaced from the smallest to the largest score.
-
-    Args:
-      scores: as of `scores_of`.
-      score: one of `SCORES`.
     """
-    if scores is None or not np.isfinite(scores.table).any():
+    finite = scores[np.isfinite(scores)]
+    if not len(finite):
         return []
-    finite = scores.table[np.isfinite(scores.table)]
     thresholds = np.linspace(finite.min(), finite.max(), THRESHOLDS)
-    rising = larger_is_better(scores.metric)
     rows = []
-    for method, table in zip(scores.methods, scores.table, strict=True):
+    for method, table in zip(methods, scores, strict=True):
         shares = profile(table, thresholds, rising)
-        for threshold, share in zip(thresholds, shares, strict=True):
-            rows.append(
-                {
-                    "method": method,
-                    "metric": scores.metric,
-                    "score": score,
-                    "threshold": float(threshold),
-                    "share": float(share),
-                }
-            )
+        for threshold, share in zip(thresholds.tolist(), shares.tolist(), strict=True):
+            rows.append({"method": method, **columns, "threshold": threshold, "share": share})
     return rows
 
 
@@ -335,11 +293,7 @@ def score_array(runs: Sequence[Record], score: str) -> np.ndarray:
 
 
 def shared_seeds(*scores: Mapping[int, Any]) -> list[int]:
-    """Return the seeds that are keys of all mappings, in ascending order.
-
-    >>> shared_seeds({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
-    [1]
-    """
+    """Return the seeds that are keys of all mappings, in ascending order."""
     first, *others = scores
     return sorted(set(first).intersection(*others))
 
@@ -347,11 +301,7 @@ def shared_seeds(*scores: Mapping[int, Any]) -> list[int]:
 def shared_scores(
     one: Mapping[int, float], other: Mapping[int, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores, `[n]` each, under the n seeds that both have.
-
-    >>> shared_scores({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
-    (array([0.25]), array([0.75]))
-    """
+    """Return the scores, `[n]` each, under the n seeds that both have."""
     seeds = shared_seeds(one, other)
     first, second = ([scores[seed] for seed in seeds] for scores in (one, other))
     return np.array(first, float), np.array(second, float)

@@ -19,12 +19,7 @@ NUMBERS = (
 
 
 class Price(NamedTuple):
-    """What a value of an axis costs.
-
-    Attributes:
-      cost: how much worse the best method is than the baseline.
-      row: its row of `compare.csv`.
-    """
+    """What a value of an axis costs."""
 
     cost: float
     row: Record
@@ -98,13 +93,7 @@ def _is_placed(row: Record, path: str) -> bool:
 
 
 def _price(rows: Sequence[Record], base: float, findings: Findings) -> Price:
-    """What a value costs: how far its best method is from the baseline's mean.
-
-    Args:
-      rows: rows of `compare.csv` of all other methods with this value.
-      base: the baseline's mean score.
-      findings: the comparison.
-    """
+    """What a value costs: how far its best method is from the baseline's mean."""
     losses = [as_loss(row["mean"], findings.rising) for row in rows]
     best = losses.index(min(losses))
     return Price(losses[best] - as_loss(base, findings.rising), rows[best])

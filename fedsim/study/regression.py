@@ -14,14 +14,6 @@ def mean_errors(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], 
     """Return these errors by name, by variation and method; none for a single label of a sample.
 
     They are means over the seeds, at the end of the runs.
-
-    Args:
-      rounds: rows of `rounds.csv`.
-      metric: the metric that is reported anyway, and so left out.
-
-    >>> rows = [{"method": "fedavg", "seed": 0, "test_r2": 0.5}]
-    >>> mean_errors(rows, "test_loss"), mean_errors(rows, "test_r2")
-    ({('', 'fedavg'): {'R²': 0.5}}, {})
     """
     last = {(variation_of(row), row["method"], row["seed"]): row for row in rounds}
     errors = {}

@@ -23,11 +23,6 @@ ROUNDING = 1e-6
 def repetition(recorded: Sequence[Record], repeated: Sequence[Record], score: str) -> list[Record]:
     """Compare the rows of two `summary.csv`, method by method, under the seeds that both have.
 
-    Args:
-      recorded: one of them.
-      repeated: the other one.
-      score: one of `SCORES`.
-
     Returns:
       A row for each method under each variation: both means, the columns of `compare.csv` about
       their difference, and whether all scores are the `same` but for rounding, the repetition

@@ -25,7 +25,6 @@ class Column:
     """How far a column differs, over the rows that both tables have.
 
     Attributes:
-      name: the column's name.
       rows: in how many rows it differs.
       absolute: the largest difference of two numbers; None if there are none.
       relative: the largest difference as a fraction of the larger of the two numbers.
@@ -43,9 +42,7 @@ class RowDifferences:
 
     Attributes:
       a: the number of rows of the first table; None if there is no such table.
-      b: the number of rows of the second table.
       only_a: how many rows only the first table has.
-      only_b: how many rows only the second table has.
       differing: how many rows both have, with different values.
       first: the first row that differs or that only one has; empty if the tables are equal.
       fields: the values of that row that differ.

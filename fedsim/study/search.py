@@ -22,30 +22,14 @@ NO_RANGES = (
 
 
 def demand_budget(axes: Mapping[str, Sequence[str]], budget: int | None) -> None:
-    """Refuse ranges without a budget.
-
-    Args:
-      axes: path -> values as text, or a range.
-      budget: how many settings are tried of a method.
-
-    Raises:
-      ScenarioError: with the first path that is tuned over a range.
-    """
+    """Refuse ranges without a budget."""
     for path, values in axes.items():
         if is_drawn(values) and budget is None:
             raise ScenarioError([Problem("", NO_BUDGET.format(path=path))], "--tune")
 
 
 def demand_ranges(all_axes: Sequence[Mapping[str, Sequence[str]]], budget: int | None) -> None:
-    """Refuse a budget where nothing is tuned over a range.
-
-    Args:
-      all_axes: what is tuned with all methods, and with each of them: path -> values as text.
-      budget: how many settings are tried of a method.
-
-    Raises:
-      ScenarioError: if there is no range.
-    """
+    """Refuse a budget where nothing is tuned over a range."""
     for axes in all_axes:
         if any(map(is_drawn, axes.values())):
             return
@@ -57,12 +41,9 @@ def settings_of(axes: Mapping[str, Sequence[str]], budget: int | None) -> list[d
     """Return what is tried of one method: path -> value as text; one empty setting without axes.
 
     Args:
-      axes: path -> values as text, or a range.
       budget: how many settings are drawn; None: all combinations are tried. Where there are no more
         combinations than that, all of them are tried as well.
 
-    >>> settings_of({"client.lr": ["0.1", "1"]}, None)
-    [{'client.lr': '0.1'}, {'client.lr': '1'}]
     >>> settings_of({"client.lr": ["log(1e-3, 1)"], "client.epochs": ["1", "2"]}, 2)
     [{'client.lr': '0.00151', 'client.epochs': '1'}, {'client.lr': '0.318', 'client.epochs': '2'}]
     """

@@ -59,7 +59,6 @@ class Standing(NamedTuple):
     """A method under a variation.
 
     Attributes:
-      method: its label.
       mean: its mean score, in which a diverged run has the worst score there is; None if all of its
         runs failed or have not run.
       row: its row of `compare.csv`; None for the baseline.
@@ -147,10 +146,6 @@ def standings(
     """Return the methods by variation, those with the best scores first.
 
     Args:
-      compared: rows of `compare.csv`, with or without those of the baseline.
-      summary: rows of `summary.csv`.
-      baseline: label of the method that the others are compared with.
-      score: one of `SCORES`.
       chance: the score of guessing by variation, see `chance_levels`.
     """
     rows = {(variation_of(row), row["method"]): row for row in without_baseline(compared)}
@@ -205,25 +200,12 @@ def count_tests(by_variation: Mapping[str, Sequence[Standing]]) -> int:
 
 
 def too_few(seeds: int, tests: int) -> bool:
-    """Return whether no difference could be significant after Holm, whatever the scores were.
-
-    Args:
-      seeds: how many seeds there are.
-      tests: how many tests the adjustment runs over.
-    """
+    """Return whether no difference could be significant after Holm, whatever the scores were."""
     return smallest_p(seeds) * max(tests, 1) >= SIGNIFICANCE_LEVEL
 
 
 def few_seeds(seeds: int, tests: int) -> str:
-    """Return that no difference could be significant, and how many seeds it takes; else nothing.
-
-    Args:
-      seeds: how many seeds the methods have in common.
-      tests: how many tests Holm's adjustment runs over.
-
-    >>> few_seeds(6, 30), few_seeds(6, 1), few_seeds(0, 1)
-    ('6 seeds are too few, 11 would do', '', '')
-    """
+    """Return that no difference could be significant, and how many seeds it takes; else nothing."""
     if seeds == 0 or not too_few(seeds, tests):
         return ""
     text = f"{count(seeds, 'seed')} {'is' if seeds == 1 else 'are'} too few"
@@ -236,9 +218,6 @@ def enough_seeds(tests: int) -> int | None:
 
     None if there is no such number: the test draws a fixed number of signs beyond some seeds, which
     may be too few for very many tests.
-
-    Args:
-      tests: how many tests the adjustment runs over.
     """
     return next((seeds for seeds in range(2, MAX_SEEDS) if not too_few(seeds, tests)), None)
 
@@ -246,15 +225,7 @@ def enough_seeds(tests: int) -> int | None:
 def _outcome(
     standing: Standing, baseline: str, baseline_guesses: bool, tests: int, score: str
 ) -> str:
-    """The outcome of comparing a method with the baseline.
-
-    Args:
-      standing: the method.
-      baseline: label of the baseline.
-      baseline_guesses: whether the baseline is at chance level.
-      tests: how many tests Holm's adjustment runs over.
-      score: the column that is compared.
-    """
+    """The outcome of comparing a method with the baseline."""
     if standing.not_run:
         return NOT_ANY_RUN
     if standing.mean is None:
@@ -281,12 +252,7 @@ def _outcome(
 def count_wins(
     runs: Sequence[Record], base: Sequence[Record], score: str, rising: bool
 ) -> tuple[int, int]:
-    """Return under how many seeds runs score better than the baseline, and under how many the same.
-
-    >>> rows = lambda values: [{"seed": seed, "final": x} for seed, x in enumerate(values)]
-    >>> count_wins(rows([0.1, 0.3]), rows([0.1, 0.2]), "final", rising=True)
-    (1, 1)
-    """
+    """Return under how many seeds runs score better than the baseline, and how many tie with it."""
     score = common_score(score, runs, base)
     scores, base_scores = shared_scores(seed_scores(runs, score), seed_scores(base, score))
     d = differences(scores, base_scores)

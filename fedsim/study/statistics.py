@@ -9,17 +9,17 @@ need it import it.
 import functools
 import itertools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 EXACT = 16  # pairs up to which all 2ⁿ signs are tried
 FLIPS = 1 << 16  # signs that are drawn if there are more pairs
 RANKED = 6  # pairs from which Wilcoxon's test can reach the usual levels
 TIED = 13  # pairs up to which SciPy's test is exact with ties and zeros too
 LEVEL = 0.95  # of confidence intervals
+RESAMPLES = 2000  # of a bootstrap
 
 # Scores near 1 differ by 1e-16 through rounding alone.
 ROUNDING = 1e-9  # of the sum of all |d_s|: two sums closer than this are the same
@@ -30,11 +30,8 @@ class Paired(NamedTuple):
     """Differences of one method to the baseline; a value that does not exist is None.
 
     Attributes:
-      seeds: the number of pairs.
-      difference: the mean difference.
       ci_low: the lower end of Student's 95 % interval of the mean; None also if all differences are
         equal, and so have no spread.
-      ci_high: the upper end.
       p_value: of the exact two-sided sign-flip test.
       p_wilcoxon: of Wilcoxon's two-sided signed-rank test, from six pairs on.
       effect_size: the mean difference over the standard deviation of the differences (Cohen's d_z).
@@ -57,24 +54,13 @@ def scored(values: Sequence[float | None], diverged: Sequence[bool], worst: floa
 
     Args:
       values: the scores; None or NaN if a run has none.
-      diverged: whether the runs diverged.
-      worst: the worst value of the metric.
-
-    >>> scored([0.9, float("nan")], [False, True], worst=0.0).tolist()
-    [0.9, 0.0]
     """
     scores = np.array([np.nan if value is None else value for value in values], float)
     return np.where(np.array(diverged, bool) | np.isnan(scores), worst, scores)
 
 
 def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> Paired:
-    """Compare the scores of a method with those of the baseline under the same seeds.
-
-    Args:
-      method: scores of the method `[n]`.
-      baseline: scores of the baseline `[n]`.
-      larger_is_better: whether a larger score is better.
-    """
+    """Compare the scores of a method with those of the baseline `[n]` under the same seeds."""
     n = len(method)
     d = differences(method, baseline)
     better = d > 0 if larger_is_better else d < 0
@@ -103,11 +89,13 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
     return result._replace(ci_low=mean - half, ci_high=mean + half, effect_size=mean / sd)
 
 
-def p_different(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the p-value of the sign-flip test of scores `[n]` under the same seeds.
+def p_different(one: np.ndarray, other: np.ndarray) -> float | None:
+    """Return the p-value of the sign-flip test of scores `[n]` under the same seeds; None of none.
 
     If a difference is infinite, all of them count by their sign alone.
     """
+    if not len(one):
+        return None
     d = differences(one, other)
     if not np.isfinite(d).all():
         d = np.sign(d)
@@ -134,11 +122,6 @@ def p_mean_above(d: np.ndarray, bound: float) -> float:
     By Student's t; twice it is below 5 % exactly if the 95 % interval lies above the bound. If the
     differences `[n]` are all equal, they have no t: then it is that of their signs, 2⁻ⁿ. It is 1 if
     there is only one difference, or one that is not finite.
-
-    >>> round(p_mean_above(np.array([1.0, 2.0, 3.0]), 0.0), 4)
-    0.0371
-    >>> p_mean_above(np.array([0.0, 0.0]), -0.01)
-    0.25
     """
     n = len(d)
     if n < 2 or not np.isfinite(d).all():
@@ -151,18 +134,7 @@ def p_mean_above(d: np.ndarray, bound: float) -> float:
 
 
 def p_mean_positive(mean: float, sd: float, n: int) -> float:
-    """Return the one-sided p-value of n numbers having a mean of at most 0.
-
-    By Student's t; if they are all equal, by their signs.
-
-    Args:
-      mean: the mean of the numbers.
-      sd: their standard deviation.
-      n: how many there are.
-
-    >>> round(p_mean_positive(2.0, 1.0, 3), 4), p_mean_positive(0.1, 0.0, 3)
-    (0.0371, 0.125)
-    """
+    """Return the same as `p_mean_above` for a bound of 0, from the mean and sd of n numbers."""
     from scipy.special import stdtr
 
     if n < 2:
@@ -173,11 +145,7 @@ def p_mean_positive(mean: float, sd: float, n: int) -> float:
 
 
 def half_width(values: Sequence[float] | np.ndarray) -> float:
-    """Return half of Student's 95 % interval of the mean of two or more values, t · sd/√n.
-
-    >>> round(half_width([1.0, 2.0, 3.0]), 3)
-    2.484
-    """
+    """Return half of Student's 95 % interval of the mean of two or more values, t · sd/√n."""
     return half_width_of(float(np.std(values, ddof=1)), len(values))
 
 
@@ -188,13 +156,17 @@ def half_width_of(sd: float, n: int) -> float:
     return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
 
 
+def sample_sd(values: np.ndarray) -> float | None:
+    """Return the standard deviation of values `[n]`; None below two, or if one is not finite."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(values.std(ddof=1))
+
+
 def interval(values: np.ndarray) -> tuple[float, float] | None:
     """Return Student's 95 % interval of the mean of values `[n]`.
 
     None if there are fewer than two values, or if one is not finite.
-
-    >>> [round(end, 3) for end in interval(np.array([1.0, 2.0, 3.0]))]
-    [-0.484, 4.484]
     """
     if len(values) < 2 or not np.isfinite(values).all():
         return None
@@ -210,8 +182,6 @@ def median_interval(values: Sequence[float]) -> tuple[float, float | None, float
     whatever the distribution is (with ties it covers more). A value that is only known to be larger
     than all others may be given as ∞. There is no interval below six values.
 
-    >>> median_interval([3.0, 1.0, 2.0, 4.0, 5.0, math.inf])
-    (3.5, 1.0, inf)
     >>> median_interval([1.0, math.inf])
     (inf, None, None)
     """
@@ -235,9 +205,6 @@ def sign_flip(d: np.ndarray) -> float:
 
     References:
       Phipson and Smyth 2010, Permutation P-values Should Never Be Zero.
-
-    >>> sign_flip(np.array([1.0, 2.0, 3.0]))
-    0.25
     """
     n = len(d)
     observed = abs(math.fsum(d))
@@ -250,13 +217,9 @@ def sign_flip(d: np.ndarray) -> float:
 
 @functools.lru_cache(maxsize=16)  # a comparison makes hundreds of tests of as many pairs
 def signs(n: int, exact: int, drawn: int) -> np.ndarray:
-    """Return all signs of n pairs `[signs, n]`, the observed ones first; drawn ones of many pairs.
+    """Return all signs of n pairs `[signs, n]`, the observed ones first.
 
-    Args:
-      n: how many pairs there are.
-      exact: up to how many pairs all signs are returned.
-      drawn: how many signs are drawn of more pairs, with a fixed seed; the observed ones are not
-        among them.
+    Of more than `exact` pairs so many are drawn with a fixed seed, without the observed ones.
     """
     if n <= exact:
         return np.array(list(itertools.product((1.0, -1.0), repeat=n)))
@@ -268,9 +231,6 @@ def wilcoxon(d: np.ndarray) -> float | None:
 
     Up to 13 pairs it is the sign-flip test of the ranks. SciPy returns the same number, but takes a
     second if some ranks are tied.
-
-    >>> wilcoxon(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
-    0.03125
     """
     if len(d) < RANKED:
         return None
@@ -281,16 +241,12 @@ def wilcoxon(d: np.ndarray) -> float | None:
 
         return float(np.asarray(stats.wilcoxon(d))[1])
     d = d[d != 0]
-    ranks_of_d = pd.Series(np.abs(d)).rank().to_numpy()  # ties share their mean
+    ranks_of_d = ranks(np.abs(d)[:, None], larger_is_better=False)[:, 0]
     return sign_flip(np.sign(d) * ranks_of_d)
 
 
 def smallest_p(n: int) -> float:
-    """Return the smallest p-value that a two-sided sign-flip test of n pairs can have.
-
-    >>> smallest_p(5)
-    0.0625
-    """
+    """Return the smallest p-value that a two-sided sign-flip test of n pairs can have."""
     if n <= EXACT:
         return 2.0 ** (1 - n)
     return 1 / (FLIPS + 1)
@@ -305,11 +261,6 @@ def holm(
       p_values: the p-value of every test; None if it could not be made.
       tests: what distinguishes the tests: equal ones are the same test, which counts once; without
         it, all are different.
-
-    >>> holm([0.01, None, 0.04, 0.03])
-    [0.03, None, 0.06, 0.06]
-    >>> holm([0.01, 0.01, 0.04], tests=["a", "a", "b"])
-    [0.02, 0.02, 0.04]
     """
     if tests is None:
         tests = range(len(p_values))
@@ -325,14 +276,7 @@ def holm(
 def iqm(scores: np.ndarray) -> np.ndarray:
     """Return the interquartile mean of scores: the mean of the middle half of all of them.
 
-    Args:
-      scores: scores `[..., tasks, seeds]`.
-
-    Returns:
-      Means `[...]`.
-
-    >>> float(iqm(np.array([[0.0, 1.0, 2.0, 100.0]])))
-    1.5
+    Scores are `[..., tasks, seeds]`, and means `[...]`.
     """
     flat = scores.reshape(*scores.shape[:-2], -1)  # [..., tasks · seeds]
     n = flat.shape[-1]
@@ -340,44 +284,31 @@ def iqm(scores: np.ndarray) -> np.ndarray:
     return np.partition(flat, (cut, n - cut - 1))[..., cut : n - cut].mean(-1)
 
 
-def stratified(
-    scores: np.ndarray,
-    statistic: Callable[[np.ndarray], np.ndarray] = iqm,
-    draws: int = 2000,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Return the 95 % percentile interval of a stratified bootstrap: seeds are drawn in every task.
+def stratified(scores: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % percentile interval of `iqm` by a stratified bootstrap.
 
-    Args:
-      scores: scores of one method `[tasks, seeds]`.
-      statistic: of stacked scores `[draws, tasks, seeds]` -> `[draws]`.
-      draws: how often the seeds are drawn.
-      seed: the seed of the draws.
+    Seeds are drawn in every task, of the scores of one method `[tasks, seeds]`.
 
     References:
       Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
       arXiv:2108.13264.
     """
     tasks, n = scores.shape
-    picks = np.random.default_rng(seed).integers(0, n, (draws, tasks, n))
+    picks = np.random.default_rng(0).integers(0, n, (RESAMPLES, tasks, n))
     rows = np.arange(tasks)[:, None]
     resampled = scores[rows, picks]  # [draws, tasks, seeds]
-    low, high = np.quantile(statistic(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(iqm(resampled), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
 def profile(
     scores: np.ndarray, thresholds: np.ndarray, larger_is_better: bool = True
 ) -> np.ndarray:
-    """Return a performance profile: the share of runs that are better than each threshold.
+    """Return a performance profile `[n]`: the share of runs that are better than each threshold.
 
     Args:
       scores: scores of one method `[tasks, seeds]`.
       thresholds: the thresholds `[n]`.
-      larger_is_better: whether a larger score is better.
-
-    Returns:
-      Shares `[n]`.
     """
     sign = 1 if larger_is_better else -1
     better = sign * np.ravel(scores)[None, :] > sign * thresholds[:, None]  # [n, runs]
@@ -385,14 +316,11 @@ def profile(
 
 
 def ranks(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
-    """Return the mean rank of methods over tasks; 1 is the best, and ties share their mean.
+    """Return the ranks of methods in every task; 1 is the best, and ties share their mean.
 
-    Args:
-      scores: scores `[methods, tasks]`.
-      larger_is_better: whether a larger score is better.
-
-    >>> ranks(np.array([[0.9, 0.5], [0.8, 0.5]]), larger_is_better=True).tolist()
-    [1.25, 1.75]
+    Scores and ranks are `[..., methods, tasks]`.
     """
-    table = pd.DataFrame(scores)  # [methods, tasks]
-    return table.rank(ascending=not larger_is_better).mean(axis=1).to_numpy()
+    losses = -scores if larger_is_better else scores
+    one = losses[..., :, None, :]
+    other = losses[..., None, :, :]
+    return (other < one).sum(-2) + ((other == one).sum(-2) + 1) / 2

@@ -53,12 +53,7 @@ GROWN = 1000  # a run is reported as growing if its last loss is this many times
 
 
 def as_loss(value: float, rising: bool) -> float:
-    """Return a value as a number that is smaller for better values.
-
-    Args:
-      value: a score.
-      rising: whether a larger score is better.
-    """
+    """Return a value as a number that is smaller for better values."""
     return -value if rising else value
 
 
@@ -66,9 +61,6 @@ def of_clients(metric: str | None) -> tuple[str, ...]:
     """Return the scores of `clients.csv` that one of all clients is made of at the end.
 
     Nothing for other metrics.
-
-    >>> of_clients("client_mae_worst"), of_clients("test_mae")
-    (('global_mae',), ())
     """
     if metric is None or not statistic_of(metric):
         return ()
@@ -82,11 +74,7 @@ def of_own_models(metric: str | None) -> bool:
 
 
 def two_halves(metric: str) -> str:
-    """Return on which samples the scores of a run are, if these are not the same; else nothing.
-
-    >>> two_halves("test_accuracy")
-    ''
-    """
+    """Return on which samples the scores of a run are, if these are not the same; else nothing."""
     if not of_clients(metric):
         return ""
     return (
@@ -111,16 +99,6 @@ def has_score(row: Record, score: str) -> bool:
 
     One that failed has none, nor one that idled, with the status `not_run`: it aggregated no round.
     One in which every client trains alone has those of the clients' own models.
-
-    Args:
-      row: the row.
-      score: a column, of `SCORES`.
-
-    >>> [has_score({"status": status}, "final") for status in (None, "failed", "not_run")]
-    [True, False, False]
-    >>> alone = {"not_federated": "alone", "metric": "test_accuracy", "own": 0.5}
-    >>> has_score(alone, "final"), has_score(alone, "own")
-    (False, True)
     """
     if row.get("status") in WITHOUT_SCORE:
         return False
@@ -140,14 +118,6 @@ def common_score(score: str, *runs: Iterable[Record]) -> str:
     It is the one that is asked for or, where clients of one of the methods train alone and the
     metric is that of a shared model, `own`: then all are scored on the same samples, those of the
     clients.
-
-    Args:
-      score: a column, of `SCORES`.
-      *runs: rows of `summary.csv` of every method.
-
-    >>> alone = [{"not_federated": "alone", "metric": "test_accuracy"}]
-    >>> common_score("final", [{"metric": "test_accuracy"}], alone)
-    'own'
     """
     if any(_has_only_own_scores(row) for rows in runs for row in rows):
         return OWN
@@ -178,29 +148,17 @@ def variation_of(row: Record) -> str:
 
 
 def values_of(rows: Iterable[Record], column: str) -> list[Any]:
-    """Return the values of a column, without rows in which it is missing or None.
-
-    >>> values_of([{"final": 0.5}, {"final": None}, {}], "final")
-    [0.5]
-    """
+    """Return the values of a column, without rows in which it is missing or None."""
     return [row[column] for row in rows if row.get(column) is not None]
 
 
 def distinct(rows: Iterable[Record], column: str) -> list[Any]:
-    """Return the different values of a column in the order in which they appear.
-
-    >>> distinct([{"method": "b"}, {"method": "a"}, {"method": "b"}], "method")
-    ['b', 'a']
-    """
+    """Return the different values of a column in the order in which they appear."""
     return list(dict.fromkeys(row.get(column) for row in rows))
 
 
 def grouped(rows: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:
-    """Return rows by key, keys and rows in the order in which they appear.
-
-    >>> grouped([{"seed": 1}, {"seed": 0}, {"seed": 1}], key=lambda row: row["seed"])
-    {1: [{'seed': 1}, {'seed': 1}], 0: [{'seed': 0}]}
-    """
+    """Return rows by key, keys and rows in the order in which they appear."""
     groups: dict[Any, list[Record]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -222,13 +180,8 @@ def summarise(
     without a shared model only those of its clients' own models.
 
     Args:
-      rounds: its evaluated rounds, as in `rounds.csv`.
       metric: the scenario's metric; a loss takes its place if it was never evaluated.
       last: the number of evaluated rounds that `mean_last_k` is the mean of, at most.
-      target: the target value of the metric, if there is one.
-      status: how the run ended.
-      reason: why it did not end as `done`; empty if it did.
-      not_federated: why its method is no federated one, as in the column; empty if it is.
     """
     is_evaluated = any(row.get(metric) is not None for row in rounds)
     if not is_evaluated:
@@ -299,14 +252,6 @@ def median_to_target(runs: Sequence[Record], column: str) -> tuple[float, int]:
     """Return the median of what runs spent to reach the target, and how many reached it.
 
     A run that did not reach it spent an infinite amount.
-
-    Args:
-      runs: rows of `summary.csv`.
-      column: one of their columns, such as `bytes_to_target`.
-
-    >>> runs = [{"rounds_to_target": 5}, {"rounds_to_target": 9}, {"rounds_to_target": None}]
-    >>> median_to_target(runs, "rounds_to_target")
-    (9.0, 2)
     """
     spent = [float(value) for value in values_of(runs, column)]
     missing = [math.inf] * (len(runs) - len(spent))
@@ -317,9 +262,6 @@ def growth(rounds: Sequence[Record]) -> str:
     """Return a sentence if the loss of a run grew more than 1000-fold and was largest at the end.
 
     Empty otherwise.
-
-    >>> growth([{"round": 0, "test_loss": 2.0}, {"round": 9, "test_loss": 5e6}])
-    'test_loss grew from 2 to 5e+06 in round 9, its largest value: the run grows without bound'
     """
     name = _loss_of(rounds)
     evaluated = [row for row in rounds if row.get(name) is not None]
@@ -343,8 +285,6 @@ def findings_of_fields(
     """Return what fields say of runs, or of a comparison.
 
     Args:
-      summary: rows of `summary.csv`.
-      words: returns a variation in words.
       compared: rows of `compare.csv` where the comparison asks, without those of the baseline.
     """
     lines = []
@@ -354,12 +294,7 @@ def findings_of_fields(
 
 
 def columns_of_fields(tables: Mapping[str, Sequence[Record]], scenario: Record) -> Record:
-    """Return what fields add to a row of `summary.csv`.
-
-    Args:
-      tables: name -> rows, stacked, of a run that has ended.
-      scenario: resolved, as plain values.
-    """
+    """Return what fields add to a row of `summary.csv`."""
     row: Record = {}
     for columns in offered("ENDED", "columns"):
         row |= columns(tables, scenario)
@@ -375,10 +310,7 @@ def columns_of_clients(
     samples, which choose the best round.
 
     Args:
-      clients: rows of `clients.csv`, stacked.
       samples: that each client is scored on, by the model that is scored.
-      status: how the run ended.
-      metric: the scenario's metric.
     """
     columns = fairness_columns(clients, status)
     if status in ("diverged", NOT_RUN):
@@ -400,14 +332,6 @@ def own_score(clients: Record, status: str, metric: str) -> Record:
     Each client is scored with the final model that it would use, its own or else the shared one,
     and all count the same. Empty for a run without such a score, and for metrics that are no means
     over samples.
-
-    Args:
-      clients: rows of `clients.csv`, stacked; they are scored on test samples.
-      status: how the run ended.
-      metric: the metric of the run, or the scenario's if it has none.
-
-    >>> own_score({"global_mae": [0.5, 1.0], "global_loss": [1.0, 2.0]}, "done", "test_mae")
-    {'metric': 'test_mae', 'own': 0.75}
     """
     name = score_of(metric)
     if name == "accuracy" and not {"personal_accuracy", "global_accuracy"} & clients.keys():
@@ -435,10 +359,6 @@ def fairness_columns(clients: Record, status: str) -> Record:
     clients' accuracies. Every client with samples counts the same, however many it has. Empty if
     there is no accuracy, and for a run that has not run, whose clients were scored with the initial
     model.
-
-    Args:
-      clients: rows of `clients.csv`, stacked.
-      status: how the run ended.
     """
     # Without a shared model, each client has its own.
     scores = clients.get("global_accuracy", clients.get("personal_accuracy", ()))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.study.statistics import scored
+from fedsim.study.statistics import sample_sd, scored
 from fedsim.study.summary import (
     Record,
     as_loss,
@@ -26,8 +26,6 @@ class Trial(NamedTuple):
     Attributes:
       key_columns: the first columns of its rows.
       rounds: its rows of `rounds.csv`; empty if it failed.
-      summary: its rows of `summary.csv`; empty if it failed.
-      timing: its rows of `timing.csv`; empty if it failed.
       rung: the round after which a search with rungs ended its runs; None: there are no rungs.
       bracket: its number in a search with brackets.
     """
@@ -57,11 +55,6 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     """Return the index of the setting that is best on validation data, and rows of `tuning.csv`.
 
     In a search with rungs, the best is one of those that were played to the last one.
-
-    Args:
-      trials: one method under one variation, with each of its settings.
-      metric: a metric on test data.
-      score: one of `SCORES`.
     """
     column = validation_of(metric)
     rising = larger_is_better(metric)
@@ -103,7 +96,6 @@ def _best_of(settings: Sequence[Collection[float]], rising: bool) -> int:
 
     Args:
       settings: the scores of every setting; none if it failed.
-      rising: whether a larger score is better.
     """
     means = []
     for scores in settings:
@@ -113,13 +105,7 @@ def _best_of(settings: Sequence[Collection[float]], rising: bool) -> int:
 
 
 def _validation_scores(trial: Trial, column: str, worst_score: float) -> dict[int, float]:
-    """The scores of a trial on validation data at the end of its runs, by seed.
-
-    Args:
-      trial: the trial.
-      column: the column of `rounds.csv`.
-      worst_score: the score of a diverged run.
-    """
+    """The scores of a trial on validation data at the end of its runs, by seed."""
     last = {row["seed"]: row.get(column) for row in trial.rounds}
     runs = with_score(trial.summary, "final")  # which they have on validation data as well
     return _scores(runs, [last[run["seed"]] for run in runs], worst_score)
@@ -137,10 +123,7 @@ def _mean_and_sd(name: str, scores: Mapping[int, float]) -> Record:
     """The columns `NAME_mean` and `NAME_sd` of scores by seed."""
     values = np.array(list(scores.values()))
     mean = float(values.mean()) if len(values) else None
-    sd = None
-    if len(values) > 1 and np.isfinite(values).all():
-        sd = float(values.std(ddof=1))
-    return {f"{name}_mean": mean, f"{name}_sd": sd}
+    return {f"{name}_mean": mean, f"{name}_sd": sample_sd(values)}
 
 
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
@@ -149,10 +132,6 @@ def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
     The range is that of all settings' mean scores on test samples, in a search with rungs of those
     that were played as long as the chosen one, where there are several. It is empty if no setting
     has one.
-
-    Args:
-      row: a row of `compare.csv`: the method, and the variation if there is one.
-      tuning: rows of `tuning.csv`.
     """
     who = (row.get("method"), variation_of(row))
     tried = [trial for trial in tuning if (trial.get("method"), variation_of(trial)) == who]

@@ -16,9 +16,6 @@ def unpaired_lines(scenario: Mapping[str, Any] | None) -> list[str]:
     """Return a sentence for every cohort that depends on what clients reported; none for others.
 
     What clients report depends on the method, and so do such cohorts.
-
-    Args:
-      scenario: the scenario, as in `run.json`; the cohort may vary.
     """
     scenario = scenario or {}
     base = dict(scenario.get("cohort") or {})

@@ -15,7 +15,6 @@ from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.findings import Findings
 from fedsim.study.headline import claims_of_column, score_finding
 from fedsim.study.price import price_findings
-from fedsim.study.promotion import spent_lines
 from fedsim.study.standings import Standing
 from fedsim.study.summary import NOT_RUN, Record, findings_of_fields, grouped, variation_of
 from fedsim.study.unpaired import unpaired_lines
@@ -42,21 +41,14 @@ class Verdict(NamedTuple):
 
 
 def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
-    """Return the verdict of a comparison: who is better, by how much, and how sure that is.
-
-    Args:
-      findings: the comparison.
-      tuned: the paths that were tuned.
-    """
-    tuning = findings.rows("tuning")
-    edges = edge_lines(tuning, tuned, ranges_in(findings.scenario), findings.words)
+    """Return the verdict of a comparison: who is better, by how much, and how sure that is."""
+    edges = edge_lines(findings.rows("tuning"), tuned, ranges_in(findings.scenario), findings.words)
     found = _found(findings)
     first, *others = found
     sentences = [
         *without_score_lines(findings.rows("summary"), findings.words),
         *unpaired_lines(findings.scenario),
         *_of_fields(findings),
-        *spent_lines(tuning),
         *(finding.sentence for finding in others if finding.claims),
         *edges,
     ]
@@ -99,16 +91,7 @@ def _found(findings: Findings) -> list[Finding]:
 
 
 def without_score_lines(summary: Sequence[Record], words: Callable[[str], str]) -> list[str]:
-    """Return a sentence that lists methods with runs that failed or aggregated no round, if any.
-
-    Args:
-      summary: rows of `summary.csv`.
-      words: returns a variation in words.
-
-    >>> row = {"method": "krum(f=2)", "seed": 0, "status": "not_run"}
-    >>> without_score_lines([row, {"method": "mean", "seed": 0}], str)
-    ['Without a score: krum(f=2) (1 of 1 seed aggregated no round).']
-    """
+    """Return a sentence that lists methods with runs that failed or aggregated no round, if any."""
     items = []
     by_configuration = grouped(summary, key=lambda run: (run["method"], variation_of(run)))
     for (method, variation), runs in by_configuration.items():

@@ -91,16 +91,10 @@ def variation_in_words(label: str, scenario: Mapping[str, Any] | None = None) ->
     """Return a label of the column `variant` or `tuned` in words; any other text as it is.
 
     Args:
-      label: settings `PATH=VALUE` with commas between them.
       scenario: the scenario, as in `run.json`; it names the kind that a parameter belongs to.
 
-    >>> variation_in_words("fleet.malicious=0.2, client.epochs=1")
-    '20 % malicious, 1 local epoch'
     >>> variation_in_words("data.test={clients: [Oslo, Rome]}")
     'Oslo, Rome held out'
-    >>> scenario = {"data": {"partition": {"kind": "dirichlet"}}}
-    >>> variation_in_words("data.partition.alpha=0.1", scenario)
-    'α = 0.1'
     >>> variation_in_words("data.partition=pathological(classes=2)")
     '2 labels per client'
     """
@@ -111,11 +105,7 @@ def variation_in_words(label: str, scenario: Mapping[str, Any] | None = None) ->
 
 
 def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
-    """Return `variation_in_words` for one scenario, which remembers the labels it has read.
-
-    >>> words_of({"data": {"partition": {"kind": "dirichlet"}}})("data.partition.alpha=0.1")
-    'α = 0.1'
-    """
+    """Return `variation_in_words` for one scenario, which remembers the labels it has read."""
     return functools.cache(functools.partial(variation_in_words, scenario=scenario))
 
 
@@ -133,21 +123,13 @@ def axis_name(path: str, scenario: Mapping[str, Any] | None = None) -> str:
 
 
 def name_and_path(path: str) -> str:
-    """Return what varies along a path, and the path where the scenario has another word for it.
-
-    >>> name_and_path("client.lr"), name_and_path("mu")
-    ('client learning rate (client.lr)', 'μ (mu)')
-    """
+    """Return what varies along a path, and the path where the scenario has another word for it."""
     name = axis_name(path)
     return name if name == path else f"{name} ({path})"
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number of things, such as `1 seed`.
-
-    >>> count(1, "seed"), count(7, "seed")
-    ('1 seed', '7 seeds')
-    """
+    """Return a number of things, such as `1 seed`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -186,14 +168,6 @@ def difference_in_words(difference: float, low: float | None, high: float | None
     """Return a difference with its 95 % interval.
 
     An interval without width is left out: it would claim more than equal differences support.
-
-    Args:
-      difference: the mean difference.
-      low: the lower end of its interval; None if there is none.
-      high: the upper end.
-
-    >>> difference_in_words(0.113, 0.103, 0.123), difference_in_words(0.25, 0.25, 0.25)
-    ('+0.113, 95 % CI +0.103 to +0.123', '+0.25')
     """
     text = f"{difference:+z.3g}"
     if low is None or low == high:
@@ -214,11 +188,7 @@ def for_display(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def path_and_value(setting: str) -> tuple[str, str]:
-    """Split a setting `PATH=VALUE`.
-
-    >>> path_and_value("client.lr = 0.1")
-    ('client.lr', '0.1')
-    """
+    """Split a setting `PATH=VALUE`."""
     path, _, value = setting.partition("=")
     return path.strip(), value.strip()
 
@@ -230,24 +200,14 @@ def settings_in(variations: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def part_of(variation: str, wanted: Callable[[str], bool]) -> str:
-    """Return a variation without the settings whose path is not wanted.
-
-    >>> part_of("fleet.malicious=0.2, client.lr=1", lambda path: path == "client.lr")
-    'client.lr=1'
-    """
+    """Return a variation without the settings whose path is not wanted."""
     settings = split_at_commas(variation)
     return ", ".join(setting for setting in settings if wanted(path_and_value(setting)[0]))
 
 
 @functools.cache  # reading YAML takes a millisecond, and thousands of runs have few settings
 def chooses_attack(setting: str) -> bool:
-    """Return whether `PATH=VALUE` says which attack there is; a wire of codecs alone does not.
-
-    >>> chooses_attack("wire=[sign_flip]"), chooses_attack("wire=[{kind: top_k, k: 5}]")
-    (True, False)
-    >>> chooses_attack("fleet.malicious=0.2")
-    False
-    """
+    """Return whether `PATH=VALUE` says which attack there is; a wire of codecs alone does not."""
     path, text = path_and_value(setting)
     if not ATTACK_KIND_PATHS.fullmatch(path):
         return False
@@ -261,11 +221,6 @@ def codec_axes(variations: Iterable[str]) -> set[str]:
     """Return the paths along which codecs vary: `wire` or `broadcast`, or a key below them.
 
     Their values are codecs or nothing, and not all of them nothing.
-
-    >>> sorted(codec_axes(["wire=[{kind: top_k, k: 5}], client.lr=1", "wire=[], client.lr=1"]))
-    ['wire']
-    >>> codec_axes(["wire=[zero]"])
-    set()
     """
     values: dict[str, set[str]] = {}
     for path, text in settings_in(variations):
@@ -283,8 +238,6 @@ def codec_axes(variations: Iterable[str]) -> set[str]:
 def call_of(link: Any) -> str:
     """Return a link, or a chain of them, as a call.
 
-    >>> call_of({"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}), call_of("cast")
-    ('error_feedback(top_k(k=9))', 'cast')
     >>> values = {"kind": "qsgd", "levels": 4}
     >>> call_of({"kind": "top_k", "k": 9, "density": None, "values": values})
     'top_k(k=9, values=qsgd(levels=4))'
@@ -349,12 +302,7 @@ def _phrase(phrase: str, words: Any, value: Any) -> str:
 
 
 def _malicious(value: Any, text: str) -> str:
-    """A value of `fleet.malicious` in words: a share, ids, or a mapping with one of these.
-
-    Args:
-      value: the value.
-      text: the same as it is in the label.
-    """
+    """A value of `fleet.malicious` in words: a share, ids, or a mapping with one of these."""
     kind = "share"
     amount = value
     suffix = ""
@@ -372,12 +320,7 @@ def _malicious(value: Any, text: str) -> str:
 
 
 def _value_in_words(value: Any, text: str) -> str:
-    """A value in words: links by their names and parameters, anything else as it is.
-
-    Args:
-      value: the value.
-      text: the same as it is in the label.
-    """
+    """A value in words: links by their names and parameters, anything else as it is."""
     if _is_codec(value):
         return call_of(value)
     if isinstance(value, list) and all(_is_link(item) for item in value):

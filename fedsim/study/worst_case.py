@@ -8,7 +8,7 @@ import numpy as np
 from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.exchange import worst_apart
 from fedsim.study.pairing import mean_score, same_runs, score_array, seed_scores, shared_seeds
-from fedsim.study.statistics import holm, interval
+from fedsim.study.statistics import holm, interval, sample_sd
 from fedsim.study.summary import Record, as_loss, larger_is_better, metric_of, variation_of
 from fedsim.study.words import chooses_attack, path_and_value
 
@@ -19,11 +19,7 @@ Settings = dict[str, dict[str, ByAttack]]
 
 
 def split_attack(variation: str) -> tuple[str, str]:
-    """Split a variation into what varies apart from the attack, and the attack.
-
-    >>> split_attack("wire=[sign_flip], data.partition.alpha=0.1")
-    ('data.partition.alpha=0.1', 'wire=[sign_flip]')
-    """
+    """Split a variation into what varies apart from the attack, and the attack."""
     attack = []
     rest = []
     for setting in split_at_commas(variation):
@@ -35,9 +31,6 @@ def by_attack(summary: Sequence[Record]) -> Settings:
     """Return the runs under two or more attacks; empty if attacks do not vary.
 
     Runs that nobody attacks are left out.
-
-    Args:
-      summary: rows of `summary.csv`.
     """
     settings: Settings = {}
     attacks = set()
@@ -71,10 +64,6 @@ def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
     several attacks are about equally bad. Methods are compared with the best one by a test that
     chooses the attacks again (`worst_apart`). Since the best one is chosen on the same seeds too,
     Holm's adjustment runs over all pairs of methods of all variations.
-
-    Args:
-      summary: rows of `summary.csv`.
-      score: one of `SCORES`.
     """
     settings = by_attack(summary)
     p_values = _p_of_pairs(settings, score)
@@ -136,12 +125,6 @@ def _row(method: str, rest: str, attacks: ByAttack, score: str) -> Record | None
     """A row of `worst.csv`: a method under the attack whose mean score is worst.
 
     None if no run has a score.
-
-    Args:
-      method: the method's label.
-      rest: what varies apart from the attack.
-      attacks: the method's runs by attack.
-      score: one of `SCORES`.
     """
     means = {attack: mean_score(runs, score) for attack, runs in attacks.items()}
     means = {attack: mean for attack, mean in means.items() if mean is not None}
@@ -160,7 +143,7 @@ def _row(method: str, rest: str, attacks: ByAttack, score: str) -> Record | None
         "attack": attack,
         "seeds": len(values),
         "mean": means[attack],
-        "sd": None if low is None else float(values.std(ddof=1)),
+        "sd": sample_sd(values),
         "ci_low": low,
         "ci_high": high,
     }

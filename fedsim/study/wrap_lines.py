@@ -13,15 +13,7 @@ LINE = (
 
 
 def wrap_lines(rounds: Sequence[Record]) -> list[str]:
-    """Return a sentence for every codec whose sums wrapped.
-
-    Args:
-      rounds: rows of `rounds.csv`.
-
-    >>> for line in wrap_lines([{"modular/wrapped": 3}, {"modular/wrapped": 0}]):
-    ...     print(line[:92], "...")
-    modular: in 1 of 2 rounds, 3 sums of coordinates wrapped, and are others at the server; give ...
-    """
+    """Return a sentence for every codec whose sums wrapped."""
     lines = []
     for column in dict.fromkeys(name for row in rounds for name in row if name.endswith(COLUMN)):
         counts = [row[column] for row in rounds if row.get(column) is not None]

@@ -12,7 +12,6 @@ from fedsim.study.promotion import (
     last_rounds,
     planned_rounds,
     promoted,
-    spent_lines,
 )
 from fedsim.study.tuning import Trial, sensitivity, tuned
 
@@ -209,11 +208,3 @@ def test_the_chosen_setting_is_one_that_was_played_to_the_end():
     of_method = sensitivity({"method": "m"}, rows)
     assert (of_method["trials"], of_method["tuning_steps"]) == (3, 70)
     assert of_method["sensitivity_low"] is None
-
-
-def test_the_verdict_says_what_a_search_took():
-    rungs = [1] * 8 + [2] * 4 + [4, 4, 8, 16]
-    rows = [{"method": name, "rung": rung} for name in "ab" for rung in rungs]
-    (line,) = spent_lines(rows)
-    assert "took 48 rounds a seed" in line and "would take 256" in line
-    assert spent_lines([{"method": "a"}, {"method": "a"}]) == []

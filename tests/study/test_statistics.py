@@ -180,8 +180,8 @@ def test_interquartile_mean_profile_and_ranks_match_their_definitions():
         0.0,
     ]
     assert ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False).tolist() == [
-        1.25,
-        1.75,
+        [1.0, 1.5],
+        [2.0, 1.5],
     ]
 
 

@@ -21,9 +21,7 @@ def test_an_interval_needs_two_finite_values():
 
 
 def test_the_bootstrap_resamples_every_seed():
-    scores = np.array([[0.0, 1.0]])
-    means = lambda stack: stack.mean((-2, -1))
-    assert statistics.stratified(scores, means, draws=400) == (0.0, 1.0)
+    assert statistics.stratified(np.array([[0.0, 1.0]])) == (0.0, 1.0)
 
 
 def test_infinite_differences_are_tested_by_who_was_better():

@@ -7,9 +7,10 @@ import numpy as np
 
 from fedsim.errors import DirectoryError
 from fedsim.study.pairing import shared_seeds
+from fedsim.study.statistics import ranks
 from fedsim.study.summary import Record, as_loss, in_words, is_share, larger_is_better, worst
 from fedsim.tools.suite.results import Task
-from fedsim.tools.suite.statistics import Pair, all_pairs, ranked
+from fedsim.tools.suite.statistics import Pair, all_pairs
 
 Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
 """by task, method and seed"""
@@ -32,7 +33,6 @@ class Analysis(NamedTuple):
     seeds that all share.
 
     Attributes:
-      tasks: the tasks.
       common: those with methods in common, over which means are taken.
       methods: all methods in the order of tables and colours.
       outside: why methods are not federated, by method; they are in tables, and not ranked.
@@ -93,9 +93,6 @@ class Analysis(NamedTuple):
 
 def analysed(tasks: Sequence[Task]) -> Analysis:
     """Analyse the tasks of a suite.
-
-    Args:
-      tasks: one or more.
 
     Raises:
       DirectoryError: if they differ in the baseline, or in the score.
@@ -216,7 +213,7 @@ def _ordered(tasks: Sequence[Task], by_task: Scores, outside: Collection[str]) -
             if scores:
                 mean = float(np.mean(list(scores.values())))
                 losses[row, column] = as_loss(mean, larger_is_better(task.metric))
-    mean_ranks = ranked(losses, larger_is_better=False).mean(-1)
+    mean_ranks = ranks(losses, larger_is_better=False).mean(-1)
     rank_of = dict(zip(methods, mean_ranks.tolist(), strict=True))
 
     def position(method: str) -> tuple[bool, bool, float]:

@@ -18,9 +18,6 @@ WITHOUT_EFFECT = ("checkpoint", "compare", "method")
 def task_folders(folder: Path) -> dict[str, list[Path]]:
     """Return the run directories in a folder by the name of their task.
 
-    Args:
-      folder: what `fedsim suite run --out` wrote.
-
     Raises:
       DirectoryError: where there is no such folder, or a directory in it is damaged.
     """
@@ -69,10 +66,6 @@ def runs_in(path: Path, record: Mapping[str, Any]) -> Iterator[tuple[dict[str, A
     """Yield the runs of a comparison that have commits: first columns of their rows, and folder.
 
     Runs of settings that were not chosen are among them.
-
-    Args:
-      path: the run directory.
-      record: its record.
     """
     run_files: RunFiles = run_files_of(path, record)
     for cell in record["cells"]:

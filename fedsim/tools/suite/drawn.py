@@ -19,7 +19,6 @@ class Drawn(NamedTuple):
     """Runs of a comparison that are replayed.
 
     Attributes:
-      path: its run directory.
       runs: the first columns of their rows, with their seeds.
     """
 
@@ -29,11 +28,6 @@ class Drawn(NamedTuple):
 
 def draw(folder: Path, share: float, seed: int) -> list[Drawn]:
     """Draw runs from all tasks of a folder, at least one, for every comparison of them.
-
-    Args:
-      folder: what `fedsim suite run --out` wrote, with what was added to it.
-      share: the share of all runs, also of settings that were not chosen.
-      seed: of the draw.
 
     Raises:
       DirectoryError: for a folder without runs, and a directory that is damaged.
@@ -64,11 +58,7 @@ def verify_drawn(
     A directory that cannot be read has a check that failed, so that others can follow.
 
     Args:
-      drawn: the comparison, and its runs.
-      device: compute on these, as `fedsim.run` takes it.
-      whole: replay every round.
       say: called with every check as soon as it is made.
-      data_roots: folders that the record may name data files in, besides the working directory.
     """
     made = Checks(say)
     try:

@@ -15,8 +15,6 @@ class Ended(NamedTuple):
     """How the comparison of a task ended.
 
     Attributes:
-      task: the name of the task.
-      folder: its run directory.
       line: the headline, or why it failed.
       code: the exit code that `fedsim compare` would have.
     """
@@ -39,11 +37,7 @@ def run_suite(
     A task that fails does not stop the others.
 
     Args:
-      tasks: the tasks.
-      out: the folder of their folders.
-      resume: whether to go on with what is there.
       ask: returns True when the suite is to stop.
-      **options: of `fedsim.compare`.
 
     Raises:
       Interrupted: when `ask` said so.

@@ -72,9 +72,7 @@ class Shaded(NamedTuple):
     """A cell of a table with shades.
 
     Attributes:
-      text: what it shows.
       shade: from 0, the worst, to 5, the best.
-      framed: whether it has a frame.
       title: what a pointer on it tells.
     """
 
@@ -87,13 +85,7 @@ class Shaded(NamedTuple):
 def page_of(
     analysis: Analysis, rows: Mapping[str, Sequence[Record]], left_out: Sequence[str]
 ) -> bytes:
-    """The page.
-
-    Args:
-      analysis: of the suite.
-      rows: the tables of the report by name.
-      left_out: a line for every run directory that is not in it.
-    """
+    """The page."""
     looks = {method: curve_class(rank) for rank, method in enumerate(analysis.methods)}
     content: dict[str, Any] = {
         "title": f"Suite of {count(len(analysis.tasks), 'task')}",
@@ -211,7 +203,6 @@ def _pair_cell(row: Record, won: str, lost: str, better: str) -> Shaded:
     """A pair from the side of one of its methods.
 
     Args:
-      row: of `overall_pairs.csv`.
       won: the column of the tasks in which the method is better.
       lost: that of those in which it is worse.
       better: the outcome with which it is better over the tasks.
@@ -228,10 +219,6 @@ def _table(rows: Sequence[Record], titles: Mapping[str, str]) -> dict[str, Any]:
     """A table as the template takes it, without columns in which nothing is known.
 
     A long one is folded by task.
-
-    Args:
-      rows: of the table.
-      titles: of the columns that it shows, by name.
     """
     shown = [name for name in titles if any(row.get(name) is not None for row in rows)]
     by_task = {"": list(rows)}

@@ -28,12 +28,7 @@ from fedsim.tools.suite.analysis import Analysis
 
 
 def differences(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[str, Shown]]:
-    """The differences to the baseline in every task, with intervals.
-
-    Args:
-      analysis: of the suite.
-      rows: of `scores.csv`.
-    """
+    """The differences to the baseline in every task, with intervals."""
     keys = [
         Key("p < 0.05 after Holm", SHAPES[0]),
         Key("not told apart, or not tested", SHAPES[0], filled=False),
@@ -54,12 +49,7 @@ def differences(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[str, S
 
 
 def overall(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[str, Shown]]:
-    """Mean ranks and interquartile means over the tasks, with bootstrap intervals.
-
-    Args:
-      analysis: of the suite.
-      rows: of `overall.csv`.
-    """
+    """Mean ranks and interquartile means over the tasks, with bootstrap intervals."""
     share = is_share(analysis.metric)
     ranks = ("mean_rank", "rank_low", "rank_high")
     means = ("iqm", "iqm_low", "iqm_high")
@@ -71,12 +61,7 @@ def overall(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[str, Shown
 
 
 def profiles(analysis: Analysis, rows: Sequence[Record]) -> Markup | None:
-    """The share of runs above every threshold; None if there are none.
-
-    Args:
-      analysis: of the suite.
-      rows: of `profiles.csv`.
-    """
+    """The share of runs above every threshold; None if there are none."""
     if not rows:
         return None
     side = "above" if analysis.larger_is_better else "below"
@@ -86,12 +71,7 @@ def profiles(analysis: Analysis, rows: Sequence[Record]) -> Markup | None:
 
 
 def budget(analysis: Analysis, rows: Sequence[Record]) -> list[Markup]:
-    """The expected best validation score of k settings, in every task.
-
-    Args:
-      analysis: of the suite.
-      rows: of `budget.csv`.
-    """
+    """The expected best validation score of k settings, in every task."""
     lower = Lower("trials", "settings tried", whole=True)
     pictures = []
     tasks = grouped(rows, key=lambda row: row["task"])
@@ -134,15 +114,7 @@ def _intervals(
     label: str,
     share: bool = False,
 ) -> Rows:
-    """A number of every method with its interval; methods without one are left out.
-
-    Args:
-      analysis: of the suite.
-      rows: of `overall.csv`.
-      names: the columns of the number and the ends of its interval.
-      label: of the axis.
-      share: whether the numbers are shares.
-    """
+    """A number of every method with its interval; methods without one are left out."""
     lines = []
     for row in rows:
         at, low, high = [row[name] for name in names]

@@ -31,12 +31,7 @@ def replay_cells(
     """Replay runs of a comparison, and compare rows, states and models bit by bit.
 
     Args:
-      path: its directory, whose files have been compared with their hashes.
       runs: the first columns of the rows of each of these runs, with its seed.
-      made: takes the checks.
-      data_roots: folders that the record may name data files in.
-      device: the devices to compute on.
-      whole: replay every round.
     """
     record = directory.sound_record(path)
     with made.check("scenario", "can be read again"):

@@ -26,8 +26,6 @@ class Written(NamedTuple):
     """A report that has been written.
 
     Attributes:
-      headline: the sentence about all tasks.
-      names: of the files.
       left_out: a line for every run directory that is not in it.
     """
 
@@ -38,11 +36,6 @@ class Written(NamedTuple):
 
 def write_report(folders: Sequence[Path], out: Path, force: bool = False) -> Written:
     """Write the report of the tasks in some folders.
-
-    Args:
-      folders: what `fedsim suite run` wrote.
-      out: the folder of the report.
-      force: replace files of the same names there.
 
     Raises:
       DirectoryError: for folders that cannot be reported together, and an `out` that is a run or,

@@ -5,6 +5,7 @@ the worst that there is. So a method gains nothing by not finishing. Clients tha
 no shared model, and a score only under a metric about own models.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,8 +41,6 @@ class Task(NamedTuple):
     Attributes:
       name: of the task, with its variation if something varies.
       metric: the metric that is scored; empty if no run has a score.
-      score: one of `SCORES`.
-      baseline: the method that the others are compared with.
       tables: the rows of `summary`, `compare`, `rounds`, `timing` and `tuning`; in `summary`, runs
         without a score have `diverged` set.
       lost: how many runs of a method failed, diverged or have not run, by method.
@@ -83,9 +82,6 @@ def read_tasks(folders: Sequence[Path]) -> tuple[list[Task], list[str]]:
 
     Methods of tasks of one name join one task. A method that two folders have counts once if its
     runs have the same scores.
-
-    Args:
-      folders: folders of run directories, or run directories.
 
     Raises:
       DirectoryError: if no folder has a task, a comparison that has not finished or is damaged, or
@@ -176,11 +172,7 @@ def _counted(row: Record, metric: str) -> Record:
 
 def _lost(runs: Sequence[Record]) -> dict[str, int]:
     """How many runs of a method have the worst score that there is; not those without any."""
-    lost: dict[str, int] = {}
-    for row in runs:
-        if row.get("diverged"):
-            lost[row["method"]] = lost.get(row["method"], 0) + 1
-    return lost
+    return dict(Counter(row["method"] for row in runs if row.get("diverged")))
 
 
 def _joined(task: Task | None, other: Task, path: Path) -> Task:
@@ -188,7 +180,6 @@ def _joined(task: Task | None, other: Task, path: Path) -> Task:
 
     Args:
       task: the task so far; None: the other one is the first of its name.
-      other: the task of the same name in another folder.
       path: of that folder.
     """
     if task is None:

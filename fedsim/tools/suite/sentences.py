@@ -99,13 +99,9 @@ def notes(analysis: Analysis) -> list[str]:
 
 
 def too_few(pairs: Sequence[Pair]) -> str:
-    """Return that no difference could be significant, whatever the scores; empty if one could.
-
-    Args:
-      pairs: all pairs that Holm's adjustment runs over.
-    """
-    most = max(pair.seeds for pair in pairs)
-    tested = [pair for pair in pairs if pair.p_value is not None]
+    """Return that no difference could be significant, whatever the scores; empty if one could."""
+    most = max(pair.test.seeds for pair in pairs)
+    tested = [pair for pair in pairs if pair.test.p_value is not None]
     if tested and smallest_p(most) * len(tested) < SIGNIFICANCE_LEVEL:
         return ""
     needed = enough_seeds(len(pairs))

@@ -13,34 +13,23 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, shared_scores
-from fedsim.study.statistics import LEVEL, holm, paired
+from fedsim.study.statistics import LEVEL, RESAMPLES, Paired, holm, paired, ranks
 
 
 class Pair(NamedTuple):
     """Two methods under the same seeds.
 
     Attributes:
-      one: a method.
-      other: another method.
-      seeds: under how many seeds both have a score.
-      difference: the mean over the seeds of the score of `one` minus that of `other`; None if they
-        share no seed, or if it is not finite.
-      ci_low: lower end of Student's 95 % interval of it.
-      ci_high: upper end.
-      p_value: of the sign-flip test.
-      p_adjusted: after Holm over all pairs.
+      test: of the score of `one` minus that of `other`; without pairs if they share no seed.
       sign: 1 if the mean of `one` is better, -1 if it is worse, 0 if both are the same.
+      p_adjusted: after Holm over all pairs.
     """
 
     one: str
     other: str
-    seeds: int
-    difference: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p_value: float | None
-    p_adjusted: float | None
+    test: Paired
     sign: int
+    p_adjusted: float | None = None
 
     @property
     def told_apart(self) -> bool:
@@ -57,63 +46,25 @@ class Pair(NamedTuple):
 def all_pairs(scores: Mapping[str, Mapping[int, float]], larger_is_better: bool) -> list[Pair]:
     """Return all pairs of methods, with Holm's adjustment over all of them.
 
-    Args:
-      scores: by method and seed.
-      larger_is_better: whether a larger score is better.
-
     >>> scores = {"a": dict(enumerate([1.0, 2.0, 4.0])), "b": dict(enumerate([0.0, 0.0, 1.0]))}
     >>> (pair,) = all_pairs(scores, larger_is_better=True)
-    >>> pair.difference, pair.p_value, pair.sign, pair.told_apart
+    >>> pair.test.difference, pair.test.p_value, pair.sign, pair.told_apart
     (2.0, 0.25, 1, False)
     """
     pairs = []
     for one, other in itertools.combinations(scores, 2):
         values, others = shared_scores(scores[one], scores[other])
-        if not len(values):
-            pairs.append(Pair(one, other, 0, None, None, None, None, None, 0))
-            continue
-        test = paired(values, others, larger_is_better)
-        sign = test.probability_of_improvement - 0.5
+        test = paired(values, others, larger_is_better) if len(values) else Paired(seeds=0)
+        gain = test.probability_of_improvement - 0.5
         if test.difference is not None:
-            sign = test.difference if larger_is_better else -test.difference
-        pairs.append(
-            Pair(
-                one=one,
-                other=other,
-                seeds=test.seeds,
-                difference=test.difference,
-                ci_low=test.ci_low,
-                ci_high=test.ci_high,
-                p_value=test.p_value,
-                p_adjusted=None,
-                sign=int(np.sign(sign)),
-            )
-        )
-    adjusted = holm([pair.p_value for pair in pairs])
+            gain = test.difference if larger_is_better else -test.difference
+        pairs.append(Pair(one, other, test, sign=int(np.sign(gain))))
+    adjusted = holm([pair.test.p_value for pair in pairs])
     return [pair._replace(p_adjusted=p) for pair, p in zip(pairs, adjusted, strict=True)]
 
 
-def ranked(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
-    """Return the rank of methods in every task; 1 is the best, and ties share their mean.
-
-    Args:
-      scores: scores `[..., methods, tasks]`.
-      larger_is_better: whether a larger score is better.
-
-    Returns:
-      Ranks `[..., methods, tasks]`.
-
-    >>> ranked(np.array([[0.9, 0.5], [0.8, 0.5]]), larger_is_better=True).tolist()
-    [[1.0, 1.5], [2.0, 1.5]]
-    """
-    from scipy.stats import rankdata  # takes a tenth of a second to import
-
-    losses = -scores if larger_is_better else scores
-    return rankdata(losses, axis=-2)
-
-
 def rank_intervals(
-    scores: np.ndarray, larger_is_better: bool, draws: int = 2000, seed: int = 0
+    scores: np.ndarray, larger_is_better: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean ranks over tasks with 95 % percentile intervals of a stratified bootstrap.
 
@@ -121,24 +72,20 @@ def rank_intervals(
 
     Args:
       scores: scores `[methods, tasks, seeds]`.
-      larger_is_better: whether a larger score is better.
-      draws: how often the seeds are drawn.
-      seed: the seed of the draws.
 
     Returns:
       Mean ranks, lower and upper ends, `[methods]` each.
     """
     methods, tasks, n = scores.shape
-    ranks = ranked(scores.mean(-1), larger_is_better).mean(-1)
-    generator = np.random.default_rng(seed)
-    drawn = np.empty((draws, methods))
+    generator = np.random.default_rng(0)
+    drawn = np.empty((RESAMPLES, methods))
     rows = np.arange(tasks)[:, None]
-    for draw in range(draws):
+    for draw in range(RESAMPLES):
         picks = generator.integers(0, n, (tasks, n))
         means = scores[:, rows, picks].mean(-1)  # [methods, tasks]
-        drawn[draw] = ranked(means, larger_is_better).mean(-1)
+        drawn[draw] = ranks(means, larger_is_better).mean(-1)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return ranks, low, high
+    return ranks(scores.mean(-1), larger_is_better).mean(-1), low, high
 
 
 def expected_best(scores: Sequence[float], larger_is_better: bool) -> list[float]:
@@ -149,7 +96,6 @@ def expected_best(scores: Sequence[float], larger_is_better: bool) -> list[float
 
     Args:
       scores: one of every trial; drawn settings, so that their order says nothing.
-      larger_is_better: whether a larger score is better.
 
     References:
       Dodge et al. 2019, Show Your Work, arXiv:1909.03004; without replacement as Tang et al. 2020,

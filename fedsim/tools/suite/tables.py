@@ -4,13 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedsim.study.pairing import THRESHOLDS, shared_scores
+from fedsim.study.pairing import profiles_of, shared_scores
 from fedsim.study.standings import NO_OWN_SCORE, OUTSIDE
-from fedsim.study.statistics import iqm, paired, profile, stratified
-from fedsim.study.summary import (
-    Record,
-    larger_is_better,
-)
+from fedsim.study.statistics import iqm, paired, sample_sd, stratified
+from fedsim.study.summary import Record, larger_is_better
 from fedsim.tools.suite.analysis import Analysis
 from fedsim.tools.suite.results import Task
 from fedsim.tools.suite.statistics import Pair, rank_intervals
@@ -37,7 +34,7 @@ def score_rows(analysis: Analysis) -> list[Record]:
                 "score": task.score,
                 "seeds": len(values),
                 "mean": float(values.mean()) if len(values) else None,
-                "sd": _sd(values),
+                "sd": sample_sd(values),
             }
             row |= _difference(analysis, task, method)
             row["lost"] = task.lost.get(method, 0)
@@ -108,24 +105,12 @@ def overall_rows(analysis: Analysis) -> list[Record]:
 
 def profile_rows(analysis: Analysis) -> list[Record]:
     """Return a row per method and threshold: the share of runs of all tasks that are better."""
-    finite = analysis.scores[np.isfinite(analysis.scores)]
-    if not len(finite):
-        return []
-    thresholds = np.linspace(finite.min(), finite.max(), THRESHOLDS)
-    rows = []
-    for method, scores in zip(analysis.complete, analysis.scores, strict=True):
-        shares = profile(scores, thresholds, analysis.larger_is_better)
-        for threshold, share in zip(thresholds.tolist(), shares.tolist(), strict=True):
-            row = {"method": method, "metric": analysis.metric, "score": analysis.score}
-            rows.append({**row, "threshold": threshold, "share": share})
-    return rows
-
-
-def _sd(values: np.ndarray) -> float | None:
-    """The standard deviation of scores; None if there are fewer than two, or infinite ones."""
-    if len(values) < 2 or not np.isfinite(values).all():
-        return None
-    return float(values.std(ddof=1))
+    return profiles_of(
+        analysis.complete,
+        analysis.scores,
+        analysis.larger_is_better,
+        {"metric": analysis.metric, "score": analysis.score},
+    )
 
 
 def _difference(analysis: Analysis, task: Task, method: str) -> Record:
@@ -140,7 +125,7 @@ def _difference(analysis: Analysis, task: Task, method: str) -> Record:
     row["ci_high"] = test.ci_high
     for pair in analysis.pairs[task.name]:
         if {pair.one, pair.other} == {method, task.baseline}:
-            row["p_value"] = pair.p_value
+            row["p_value"] = pair.test.p_value
             row["p_adjusted"] = pair.p_adjusted
     return row
 
@@ -150,11 +135,11 @@ def _pair_row(pair: Pair) -> Record:
     return {
         "method": pair.one,
         "other": pair.other,
-        "seeds": pair.seeds,
-        "difference": pair.difference,
-        "ci_low": pair.ci_low,
-        "ci_high": pair.ci_high,
-        "p_value": pair.p_value,
+        "seeds": pair.test.seeds,
+        "difference": pair.test.difference,
+        "ci_low": pair.test.ci_low,
+        "ci_high": pair.test.ci_high,
+        "p_value": pair.test.p_value,
         "p_adjusted": pair.p_adjusted,
         "outcome": OUTCOMES[pair.outcome_of(pair.one)],
     }
@@ -180,12 +165,7 @@ def _note_across(analysis: Analysis, method: str) -> str:
 
 
 def _note_outside(reason: str, scores: int) -> str:
-    """What is said of a method that is not federated.
-
-    Args:
-      reason: as in the column `not_federated`.
-      scores: how many scores it has.
-    """
+    """What is said of a method that is not federated."""
     if reason == ALONE and not scores:
         return NO_OWN_SCORE
     return OUTSIDE[reason]

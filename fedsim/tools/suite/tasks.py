@@ -22,7 +22,6 @@ def tasks_of(paths: Sequence[Path], size: str | None, edits: Sequence[str]) -> l
     Scenarios of a folder that are no tasks, such as what tasks build on, are left out.
 
     Args:
-      paths: folders of tasks, or tasks.
       size: an entry of `sizes.yml`; None: the tasks as they are written.
       edits: what is changed in all of them after that, as `--set` takes it.
 

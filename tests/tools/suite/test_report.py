@@ -76,9 +76,9 @@ def test_all_pairs_are_those_of_scipy_with_holm_over_all_of_them():
         )
         expected.append(test.pvalue)
         ends = stats.ttest_rel(x, y).confidence_interval()
-        assert (pair.ci_low, pair.ci_high) == pytest.approx(ends)
+        assert (pair.test.ci_low, pair.test.ci_high) == pytest.approx(ends)
         assert pair.sign == -np.sign((x - y).mean())  # a smaller score is better
-    assert [pair.p_value for pair in pairs] == pytest.approx(expected)
+    assert [pair.test.p_value for pair in pairs] == pytest.approx(expected)
     assert [pair.p_adjusted for pair in pairs] == pytest.approx(holm_by_hand(expected))
     assert {pair.told_apart for pair in pairs} == {True, False}
 
