@@ -10,7 +10,7 @@ import numpy as np
 from fedsim.disk.tables import Record
 from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.run import Run
-from fedsim.fields.privacy.counting import audited_epsilon
+from fedsim.fields.privacy.counting.auditing import audited_epsilon
 from fedsim.fields.privacy.planting import canary_direction
 from fedsim.fleet import Plan
 from fedsim.tree import Tree

@@ -22,9 +22,10 @@ from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation
 from fedsim.engine.frozen import bound, without_frozen
 from fedsim.errors import PrivacyError
-from fedsim.fields.privacy.counting import least_noise, sample_epsilon_after
+from fedsim.fields.privacy.counting.accountant import least_noise
 from fedsim.fields.privacy.counting.extra import dp_accounting
-from fedsim.fields.privacy.counting.ranges import require_noise
+from fedsim.fields.privacy.counting.refusals import require_noise
+from fedsim.fields.privacy.counting.samples import sample_epsilon_after
 from fedsim.fleet import Local
 from fedsim.fleet.local import planned_steps
 from fedsim.scenario.scenario import Scenario

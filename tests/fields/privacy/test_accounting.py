@@ -219,7 +219,7 @@ def test_every_epsilon_delta_and_noise_of_privacy_has_a_range():
 
 REFUSED = {
     "both": ({"epsilon": 1.0}, "privacy.noise_multiplier: is given, and epsilon.*remove one"),
-    "neither": ({"z": None}, "privacy.noise_multiplier: is needed, or an epsilon"),
+    "neither": ({"z": None}, "privacy.noise_multiplier: is needed; fedsim.noise_multiplier"),
     "no delta": ({"delta": None}, "privacy.delta: should be a number from 1e-12 to 0.5"),
     "delta of 1": ({"delta": 1.0}, "privacy.delta: should be .* to 0.5, found 1"),
     "delta of 0": ({"delta": 0.0}, "privacy.delta: should be .* to 0.5, found 0"),

@@ -21,7 +21,8 @@ import numpy as np
 
 from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting import renyi
-from fedsim.fields.privacy.counting.records import DISTRIBUTED, Mechanism, Settings
+from fedsim.fields.privacy.counting.records import DISTRIBUTED, Mechanism
+from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet.sampling import Sampling
 
 DEVIATIONS = 4  # k: so many standard deviations of a coordinate's sum lie within the integers
@@ -88,17 +89,17 @@ def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> flo
     return max(granularity, least, LEAST_GRANULARITY)
 
 
-def require_known_noise(settings: Settings, sampling: Sampling, clients: int) -> None:
+def require_known_noise(section: Privacy, sampling: Sampling, clients: int) -> None:
     """Refuse shares of noise of whose sum no ε is known.
 
     Raises:
       PrivacyError: for integers that are too coarse; and as of `lattice_of` and `with_counts`.
     """
-    z = settings.noise_multiplier
-    if settings.mechanism.kind not in DISTRIBUTED or not z:
+    z = section.noise_multiplier
+    if section.mechanism.kind not in DISTRIBUTED or not z:
         return
-    std = lattice_of(with_counts(settings.mechanism, sampling, clients), z).std
-    if _is_unknown(settings.mechanism.kind, std):
+    std = lattice_of(with_counts(section.mechanism, sampling, clients), z).std
+    if _is_unknown(section.mechanism.kind, std):
         text = f"a client's noise has the std {std:.3g} in integers, and its sums are known from"
         remedy = "write more bits or a smaller granularity, or use distributed_skellam"
         raise PrivacyError("mechanism", f"{text} {MIN_STD:g}; {remedy}")
@@ -140,12 +141,12 @@ def cohort_size(sampling: Sampling, clients: int) -> int:
 
 
 def of_one_round(
-    settings: Settings, sampling: Sampling, noise_multiplier: float, clients: int
+    section: Privacy, sampling: Sampling, noise_multiplier: float, clients: int
 ) -> np.ndarray:
-    """Return the Rényi divergences of a round, for the orders of the settings.
+    """Return the Rényi divergences of a round, for the orders of the section.
 
     Args:
-      settings: for the mechanism and the orders.
+      section: for the mechanism and the orders.
       sampling: how the cohort draws.
       noise_multiplier: z, above 0.
       clients: how many clients can be drawn.
@@ -153,8 +154,8 @@ def of_one_round(
     Raises:
       PrivacyError: as of `lattice_of` and `with_counts`.
     """
-    mechanism = with_counts(settings.mechanism, sampling, clients)
-    orders = np.ceil(renyi.orders_of(settings)).astype(int)
+    mechanism = with_counts(section.mechanism, sampling, clients)
+    orders = np.ceil(renyi.orders_of(section)).astype(int)
     size = cohort_size(sampling, clients)
     key = (mechanism, float(noise_multiplier), size)
     if sampling.kind != "uniform":
@@ -258,19 +259,19 @@ def sum_divergence(std: float, summands: int) -> float:
     return 10 * math.fsum(np.exp(-2 * math.pi**2 * std**2 * k / (k + 1)))
 
 
-def require_distributed(settings: Settings, sampling: Sampling) -> None:
+def require_distributed(section: Privacy, sampling: Sampling) -> None:
     """Refuse what noise of clients gives no guarantee for.
 
     Raises:
       PrivacyError: naming the key and the remedy.
     """
-    kind = settings.mechanism.kind
+    kind = section.mechanism.kind
     if kind not in DISTRIBUTED:
         return
-    if not isinstance(settings.clip, int | float):
+    if not isinstance(section.clip, int | float):
         text = f"an adaptive clip needs a count with noise of its own, and {kind} has none"
         raise PrivacyError("clip", f"{text}; write a number")
-    if settings.accountant == "pld":
+    if section.accountant == "pld":
         text = f"pld knows no sums of the noise {kind}"
         raise PrivacyError("accountant", f"{text}; write rdp")
     if sampling.kind in ("poisson", "cyclic_poisson"):

@@ -7,11 +7,7 @@ from fedsim.errors import PrivacyError
 
 
 def dp_accounting() -> Any:
-    """Return dp-accounting.
-
-    Raises:
-      PrivacyError: where it is not installed.
-    """
+    """Return dp-accounting; a `PrivacyError` where it is not installed."""
     return imported("dp_accounting", package="dp-accounting")
 
 

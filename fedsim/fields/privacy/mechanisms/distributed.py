@@ -8,8 +8,8 @@ from fedsim import tree
 from fedsim.codecs.hadamard import padded, rotate, signs, unrotate
 from fedsim.codecs.modular import centred, modular, wraps
 from fedsim.codecs.rounding import rounded
-from fedsim.fields.privacy.counting import Lattice, lattice_of
-from fedsim.fields.privacy.counting import Mechanism as Accounted
+from fedsim.fields.privacy.counting.distributed import Lattice, lattice_of
+from fedsim.fields.privacy.counting.records import Mechanism as Accounted
 from fedsim.fields.privacy.mechanism import Mechanism
 from fedsim.fields.privacy.mechanisms.integers import Probabilities, alias_table, draw
 from fedsim.types import Codec, Context, RowStage, Updates
