@@ -184,7 +184,6 @@ class Flights:
         return count - in_flight
 
     def _next_client(self, reachable: Mask | None) -> int:
-        """Return the client that starts next, of those that can be reached."""
         for _ in range(PATIENCE):
             while self.queue:
                 client = self.queue.popleft()

@@ -36,7 +36,6 @@ class Cloud:
       links: what it does with the edges' updates.
       every: rounds from one of its own to the next.
       edges: k.
-      client: the client method.
       drops_nonfinite: whether it leaves out an edge whose model is not finite.
 
     Attributes:

@@ -13,7 +13,6 @@ class Stragglers(NamedTuple):
     """How many of a round's clients are slow, and what becomes of their work.
 
     Attributes:
-      share: share of the clients drawn in a round that are slow.
       drop: whether their partial work is left out; else it is sent.
     """
 
@@ -25,7 +24,6 @@ class Slowed(NamedTuple):
     """The clients of a round, some of them slowed down; arrays `[m]` in the given order.
 
     Attributes:
-      slow: whether a client is a straggler.
       able: steps that it does in the time that its planned ones would have taken.
     """
 
@@ -43,11 +41,6 @@ def slowed(
     scenario gives steps.
 
     Args:
-      stragglers: how many clients are slow.
-      seed: the run's seed.
-      round: the round, from 1.
-      ids: ids of the clients, each once `[m]`.
-      planned: planned local steps of each `[m]`.
       parts: E, for all clients or of each `[m]`.
 
     References:

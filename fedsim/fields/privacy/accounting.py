@@ -97,7 +97,6 @@ def _privacy(command: str, privacy: Any) -> Any:
 
 
 def _cohort(command: str, cohort: Any) -> Cohort:
-    """Return the cohort of a section."""
     section = checked(command, "cohort", cohort, COHORT)
     try:
         return factory_of(section)()

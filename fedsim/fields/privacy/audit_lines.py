@@ -34,11 +34,6 @@ def findings(
     A lower bound holds with its confidence for one run, so that of several runs each is told. There
     are no sentences where nothing was audited.
 
-    Args:
-      summary: rows of `summary.csv`.
-      words: returns a variation in words.
-      compared: rows of `compare.csv`, which say nothing of audits.
-
     >>> row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 1.25, "epsilon_confidence": 0.95}
     >>> for line in findings([row]):
     ...     print(line)
@@ -96,8 +91,6 @@ def _above(rows: Sequence[Record], of: str, groups: int) -> list[str]:
     """In how many runs a lower bound is above the upper one, and what to do if chance is unlikely.
 
     Args:
-      rows: the runs of one method under one variation.
-      of: their name in the sentence.
       groups: methods and variations that may get the remedy.
     """
     above = sum(row["epsilon_low"] > row["epsilon"] for row in rows)

@@ -54,8 +54,6 @@ class Budget(NamedTuple):
     """What the clients of a run and their samples may spend.
 
     Attributes:
-      of_clients: whether the scenario has a section `privacy`.
-      canaries: clients by which it is audited.
       spent: rounds -> ε that they spend; None: not known yet, or clients are not private.
       counted_again: rounds -> the same by dp-accounting; None: it counts anyway, or cannot.
       samples_spent: (steps, samples) of a client -> ε of its samples; None without `client.dp_sgd`.
@@ -110,13 +108,8 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int, travelli
     """Return the section `privacy` with everything filled in, and z solved where it has an ε.
 
     Args:
-      scenario: as read.
-      cohort: how clients are drawn.
       eligible: clients that can be drawn, under the seed that has the fewest.
       travelling: shapes of the variables that a client sends.
-
-    Raises:
-      ScenarioError: where z and ε, or the accountant, cannot be as the section says.
     """
     parameters = sum(leaf.size for leaf in jax.tree.leaves(travelling["params"]))
     section = scenario.spec.privacy
@@ -163,11 +156,7 @@ def _path_of(error: PrivacyError) -> KeyPath:
 
 
 def _with_counts(section: Any, cohort: Cohort, eligible: int, parameters: int) -> Any:
-    """Return the section with the shares of its noise and their dimension, if clients add it.
-
-    Raises:
-      PrivacyError: for a dimension that is not that of the model.
-    """
+    """Return the section with the shares of its noise and their dimension, if clients add it."""
     mechanism = section.mechanism
     if mechanism.kind not in DISTRIBUTED:
         return section
@@ -225,11 +214,7 @@ def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> 
 
 
 def _require_room_for_count(section: Any, cohort: Cohort, eligible: int) -> None:
-    """Refuse an adaptive clip whose count alone spends more than z allows for all.
-
-    Raises:
-      PrivacyError: naming the deviation of the count.
-    """
+    """Refuse an adaptive clip whose count alone spends more than z allows for all."""
     clip = section.clip
     if isinstance(clip, AdaptiveClip):
         count_std = clip.count_std or _expected(cohort, eligible) / COUNTS_PER_STD
@@ -244,5 +229,4 @@ def _expected(cohort: Cohort, eligible: int) -> float:
 
 
 def _spent(section: Any, cohort: Cohort, eligible: int, rounds: int) -> float:
-    """Return ε at the end."""
     return spending(section, cohort.sampling, clients=eligible, rounds=rounds)(rounds)

@@ -28,12 +28,6 @@ def draw_canaries(count: int, eligible: np.ndarray, N: int, seed: int) -> Canari
     """Draw canaries among the clients that can take part, and toss a fair coin for each.
 
     The coins are independent, as the bound of the audit supposes.
-
-    Args:
-      count: number of canaries, at most that of the clients that can take part.
-      eligible: ids of these clients.
-      N: number of clients.
-      seed: the run's seed.
     """
     rng = generator(seed, Stream.CANARIES)
     drawn = rng.choice(eligible, count, replace=False)

@@ -60,7 +60,6 @@ def _of_samples(spec: Any, plan: Plan, parameters: int) -> list[str]:
 
 
 def _clients(plan: Plan) -> int:
-    """The clients of a round."""
     return max(min(plan.nominal, len(plan.eligible)), 1)
 
 

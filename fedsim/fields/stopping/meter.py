@@ -17,7 +17,6 @@ class Stopping(Meter):
     """Counts the evaluated rounds without progress.
 
     Args:
-      stop: the section.
       metric: the column of `rounds.csv` that decides.
 
     Attributes:
@@ -74,11 +73,7 @@ class Stopping(Meter):
         return self.stop.restore == "best" and row["round"] == self.best_round
 
     def _demand_columns(self, row: Columns) -> None:
-        """Refuse what no row has: some columns are known in a run alone.
-
-        Raises:
-          ScenarioError: with the key.
-        """
+        """Refuse what no row has: some columns are known in a run alone."""
         if self.decides and self.metric not in row:
             scores = [name for name in row if name.endswith(SCORES)]
             text = f"{self.metric} is no column of rounds.csv; write {joined(scores)}"
@@ -89,7 +84,6 @@ class Stopping(Meter):
                 raise ScenarioError([Problem(f"stop.at_most.{name}", text)])
 
     def _is_due(self, value: float | None, row: Columns) -> bool:
-        """Whether a condition holds in a row."""
         if self.stop.patience is not None and self.waited >= self.stop.patience:
             return True
         if self._reaches_target(value):
@@ -118,12 +112,7 @@ def decides(stop: Stop) -> bool:
 
 
 def spent(row: Columns, name: str) -> float:
-    """Return what a run has spent by a row.
-
-    Args:
-      row: of `rounds.csv`.
-      name: a key of `at_most`.
-    """
+    """Return what a run has spent by a row."""
     if name == "bytes":
         return (row["bytes_up"] or 0) + (row["bytes_down"] or 0)
     value: Any = row.get(name)
@@ -134,7 +123,6 @@ def deciding_metric(stop: Stop, score: str, accurate: bool) -> str:
     """Return the column that decides; by default that of the scenario's metric on validation data.
 
     Args:
-      stop: the section.
       score: `evaluate.metric`.
       accurate: whether there is any accuracy; without it the loss decides.
 

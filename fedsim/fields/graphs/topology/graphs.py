@@ -65,8 +65,6 @@ def require_connected(edges: Edges, nodes: int, where: str = "kind") -> None:
 
     Args:
       edges: of the graph, or of all graphs of a run together.
-      nodes: n.
-      where: the key that decides the edges.
 
     Raises:
       TopologyError: naming the nodes of the smallest part.

@@ -23,9 +23,6 @@ def spending(
     take about a hundredth of a second for each new number of rounds; all else takes less.
 
     Args:
-      section: with its noise multiplier.
-      sampling: how the cohort draws, `Cohort.sampling`.
-      clients: how many clients can be drawn.
       rounds: the largest t, for which the noise of `blt` is optimised.
 
     Raises:
@@ -96,11 +93,7 @@ def solve_noise_multiplier(
 
 
 def least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
-    """Return the smallest z of six digits whose ε is at most a target.
-
-    Raises:
-      PrivacyError: where no noise reaches it.
-    """
+    """Return the smallest z of six digits whose ε is at most a target."""
     too_little, enough = _bracket(epsilon_of, target)
     if too_little == enough:
         return enough
@@ -123,11 +116,7 @@ def least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
 
 
 def _bracket(epsilon_of: Callable[[float], float], target: float) -> tuple[float, float]:
-    """Return a z whose ε is above a target, and one whose ε is not; twice the least if it is that.
-
-    Raises:
-      PrivacyError: where no noise reaches it.
-    """
+    """Return a z whose ε is above a target, and one whose ε is not; both are the least if it is."""
     z = 1.0
     epsilon = epsilon_of(z)
     if epsilon > target:

@@ -28,8 +28,6 @@ def audited_epsilon(
 
     Args:
       scores: of every canary; higher where it was more likely in.
-      takes_part: whether it was.
-      delta: δ, in (0, 1).
       confidence: probability, over coins and noise, that the true ε is no smaller.
 
     Returns:

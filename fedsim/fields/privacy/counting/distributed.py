@@ -75,9 +75,6 @@ def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> flo
     A coordinate of the sum of n clipped and rotated updates is about N(0, n²/d), in units of the
     clip, where the updates are alike; rounding adds the variance nγ²/4 and the noise z². k standard
     deviations of the three together are half of the range 2^bits γ, as in the paper's experiments.
-
-    Raises:
-      PrivacyError: where rounding alone takes more than the range.
     """
     room = 4.0**bits - DEVIATIONS**2 * shares
     if room <= 0:
@@ -90,11 +87,7 @@ def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> flo
 
 
 def require_known_noise(section: Privacy, sampling: Sampling, clients: int) -> None:
-    """Refuse shares of noise of whose sum no ε is known.
-
-    Raises:
-      PrivacyError: for integers that are too coarse; and as of `lattice_of` and `with_counts`.
-    """
+    """Refuse shares of noise of whose sum no ε is known."""
     z = section.noise_multiplier
     if section.mechanism.kind not in DISTRIBUTED or not z:
         return
@@ -111,11 +104,7 @@ def _is_unknown(kind: str, std: float) -> bool:
 
 
 def with_counts(mechanism: Mechanism, sampling: Sampling, clients: int) -> Mechanism:
-    """Return the mechanism with its shares; by default those of all clients of a round.
-
-    Raises:
-      PrivacyError: for more shares than there are clients, or an unknown dimension.
-    """
+    """Return the mechanism with its shares; by default those of all clients of a round."""
     size = cohort_size(sampling, clients)
     if mechanism.dimension is None:
         text = f"is needed for {mechanism.kind}: the number of parameters that a client sends"
@@ -143,17 +132,7 @@ def cohort_size(sampling: Sampling, clients: int) -> int:
 def of_one_round(
     section: Privacy, sampling: Sampling, noise_multiplier: float, clients: int
 ) -> np.ndarray:
-    """Return the Rényi divergences of a round, for the orders of the section.
-
-    Args:
-      section: for the mechanism and the orders.
-      sampling: how the cohort draws.
-      noise_multiplier: z, above 0.
-      clients: how many clients can be drawn.
-
-    Raises:
-      PrivacyError: as of `lattice_of` and `with_counts`.
-    """
+    """Return the Rényi divergences of a round, for the orders of the section."""
     mechanism = with_counts(section.mechanism, sampling, clients)
     orders = np.ceil(renyi.orders_of(section)).astype(int)
     size = cohort_size(sampling, clients)
@@ -182,8 +161,6 @@ def _divergences(
 
     Args:
       orders: whole orders, at least 2.
-      mechanism: with its shares.
-      z: the noise multiplier.
       size: clients of a round: more than the shares where some may be missing.
       moved: by how many times Δ₂ neighbours differ.
     """
@@ -209,10 +186,8 @@ def skellam(orders: np.ndarray, l1: float, l2: float, std: float) -> np.ndarray:
     Skellam noise as well.
 
     Args:
-      orders: whole orders α, at least 2.
       l1: Δ₁, by how much neighbours differ in L1.
       l2: Δ₂, likewise in L2.
-      std: of the noise of all shares.
 
     References:
       Agarwal, Kairouz and Liu 2021, The Skellam Mechanism for Differentially Private Federated
@@ -232,11 +207,9 @@ def discrete_gaussians(
     of the sum.
 
     Args:
-      orders: the orders α.
       l1: Δ₁, by how much neighbours differ in L1.
       l2: Δ₂, likewise in L2.
       tau: τ, how far the sum is from one discrete Gaussian.
-      dimension: d, the coordinates.
 
     References:
       Kairouz, Liu and Steinke 2021, The Distributed Discrete Gaussian Mechanism for Federated
@@ -260,11 +233,7 @@ def sum_divergence(std: float, summands: int) -> float:
 
 
 def require_distributed(section: Privacy, sampling: Sampling) -> None:
-    """Refuse what noise of clients gives no guarantee for.
-
-    Raises:
-      PrivacyError: naming the key and the remedy.
-    """
+    """Refuse what noise of clients gives no guarantee for."""
     kind = section.mechanism.kind
     if kind not in DISTRIBUTED:
         return

@@ -15,12 +15,7 @@ def imported(module: str, package: str, key: str = "") -> Any:
     """Return a module of a package.
 
     Args:
-      module: its full name.
-      package: what to install.
       key: the key of `privacy` that asks for it; empty: the section.
-
-    Raises:
-      PrivacyError: where it is not installed, with how to install it.
     """
     try:
         return import_module(module)

@@ -34,7 +34,6 @@ def epsilon_of(mu: float, delta: float) -> float:
 
     Args:
       mu: sensitivity over std; 0: nothing is released.
-      delta: in (0, 1).
 
     >>> round(epsilon_of(1 / 5, 1e-5), 6)
     0.725522
@@ -66,12 +65,6 @@ def local_gaussian_std(
 
     Any two messages are neighbours, so that the sensitivity is Δ = 2 · `norm`. `exact` is the least
     std; `classic` is Δ √(2 ln(1.25/δ)) / ε, which is valid up to ε = 1.
-
-    Args:
-      norm: the bound on the norm of a message.
-      epsilon: ε.
-      delta: δ.
-      calibration: which of the two.
 
     Raises:
       PrivacyError: for `classic` above ε = 1.

@@ -18,7 +18,6 @@ def epsilon_of(section: Privacy, rdp: np.ndarray) -> float:
     Gaussian for Differential Privacy, arXiv:2004.00010, proposition 12.
 
     Args:
-      section: for δ, the orders and the conversion.
       rdp: divergences of all releases together, one per order.
     """
     orders = orders_of(section)
@@ -36,12 +35,7 @@ def orders_of(section: Privacy) -> np.ndarray:
 
 
 def gaussian(orders: np.ndarray, squared: float) -> np.ndarray:
-    """Return the divergences of a Gaussian release: α μ² / 2.
-
-    Args:
-      orders: the orders α.
-      squared: μ², the square of sensitivity over std.
-    """
+    """Return the divergences of a Gaussian release: α μ² / 2."""
     return orders * squared / 2
 
 
@@ -59,10 +53,7 @@ def uniform(orders: np.ndarray, noise_multiplier: float, size: int, clients: int
     these divergences take the std relative to that.
 
     Args:
-      orders: the orders.
       noise_multiplier: z, the std of the noise over the *norm* that updates are clipped to.
-      size: clients of the sample.
-      clients: clients that it is drawn from.
     """
     dp = dp_accounting()
     release = dp.GaussianDpEvent(noise_multiplier / 2)

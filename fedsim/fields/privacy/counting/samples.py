@@ -24,18 +24,11 @@ def sample_epsilon_after(
     dp-accounting, in a hundredth of the time.
 
     Args:
-      steps: how many.
       noise_multiplier: z, the std of the noise on the sum of gradients over their bound.
-      samples: of the client.
       rate: probability of a sample to be in a batch, in (0, 1].
-      cap: samples of a batch at most, at least 1.
-      delta: δ, in (0, 1).
 
     Returns:
       ε: 0 for no steps, ∞ without noise.
-
-    Raises:
-      PrivacyError: where dp-accounting is not installed.
     """
     dp = dp_accounting()
     if steps == 0:

@@ -104,7 +104,6 @@ def toeplitz_sums(coefficients: np.ndarray, rounds: int, gap: int, most: int | N
 
     Args:
       coefficients: c_0, c_1, ... of the Toeplitz matrix C.
-      rounds: T.
       gap: how soon a client can come again.
       most: its rounds at most; None: as many as `gap` allows.
     """
@@ -122,9 +121,6 @@ def optimised_buffers(buffers: int, rounds: int, gap: int, most: int | None) -> 
     It is rounded to six digits, so that other machines find the same. It takes some ten seconds.
 
     Args:
-      buffers: models of memory.
-      rounds: the rounds that the run was planned for.
-      gap: how soon a client can come again.
       most: its rounds at most; None: as many as `gap` allows.
 
     References:

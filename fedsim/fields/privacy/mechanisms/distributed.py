@@ -33,7 +33,6 @@ def distributed(accounted: Accounted, probabilities: Probabilities) -> Mechanism
 
     Args:
       accounted: what the accountant knows of the mechanism; a run has filled in its counts.
-      probabilities: of the noise.
     """
 
     def wire(clip: float, noise_multiplier: float) -> list[RowStage | Codec]:
@@ -68,9 +67,6 @@ def noisy_integers(
     """Return the codec of rotated, rounded and noised updates.
 
     Args:
-      accounted: as in `distributed`.
-      probabilities: of the noise.
-      clip: C, which updates are not longer than.
       noise_multiplier: z, of the noise of all shares.
     """
     bits = accounted.bits
