@@ -20,20 +20,9 @@ class Stragglers(NamedTuple):
     drop: bool = False
 
 
-class Slowed(NamedTuple):
-    """The clients of a round, some of them slowed down; arrays `[m]` in the given order.
-
-    Attributes:
-      able: steps that it does in the time that its planned ones would have taken.
-    """
-
-    slow: Bool[np.ndarray, " m"]
-    able: Int[np.ndarray, " m"]
-
-
 def slowed(
     stragglers: Stragglers, seed: int, round: int, ids: Any, planned: Any, parts: Any
-) -> Slowed:
+) -> tuple[Bool[np.ndarray, " m"], Int[np.ndarray, " m"]]:
     """Draw a round's stragglers, by seed, round and client.
 
     Of m clients, round(m · (1 − share)) are not stragglers. A straggler does E' ~ U{1, …, E − 1} of
@@ -43,13 +32,16 @@ def slowed(
     Args:
       parts: E, for all clients or of each `[m]`.
 
+    Returns:
+      Which clients are stragglers, and the steps that each does in the time of its planned ones.
+
     References:
       Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, section
       5.2, and the authors' code.
     """
     m = len(ids)
     if stragglers.share == 0:
-        return Slowed(np.zeros(m, bool), planned)
+        return np.zeros(m, bool), planned
 
     draws = Draws(seed, Stream.STRAGGLERS)
     u = np.array([draws.at(round, int(id)).random(2) for id in ids]).reshape(-1, 2)  # [m, 2]
@@ -61,4 +53,4 @@ def slowed(
 
     parts = np.maximum(parts, 1)
     done = 1 + np.floor(u[:, 1] * np.maximum(parts - 1, 1)).astype(np.int64)
-    return Slowed(slow, np.where(slow, planned // parts * done, planned))
+    return slow, np.where(slow, planned // parts * done, planned)
