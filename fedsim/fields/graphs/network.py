@@ -34,7 +34,6 @@ class NetworkSettings(NamedTuple):
       weights: of a graph whose edges are undirected; None: edges are directed.
       every: rounds from one mixing to the next.
       redraw: rounds after which a random graph is drawn again; None: never.
-      fail: probability that an edge is down in a round.
       by_rule: whether a rule looks at what a node hears.
     """
 
@@ -144,9 +143,6 @@ class Network:
         """Return when each node can begin its next round, in seconds `[n]`.
 
         A node waits until all whom it hears have sent.
-
-        Args:
-          done: when each node is done with the round `[n]`.
         """
         source, target = self.traffic(r, active).T
         start = done.copy()

@@ -42,7 +42,6 @@ class Fleet(NamedTuple):
     Attributes:
       partial: whether a client that would be late sends the steps that it has done in time.
       report_goal: the round ends when this many clients have reported; None: when all have.
-      stragglers: how many clients are slow, and what becomes of their work.
       energy: joules of a local step and of a byte, of all clients or by device; None: uncounted.
     """
 

@@ -16,11 +16,7 @@ SCORES = ("_accuracy", "_loss", "_mean", "_r2", "_mae")  # end the names of colu
 class Stopping(Meter):
     """Counts the evaluated rounds without progress.
 
-    Args:
-      metric: the column of `rounds.csv` that decides.
-
     Attributes:
-      decides: whether the metric does.
       best: the best value so far; None: no row had a number.
       best_round: of that value; of the first row, as long as there is none.
       counted: the value that the next one is measured against.
@@ -39,11 +35,7 @@ class Stopping(Meter):
         self.waited = 0
 
     def ends_with(self, row: Columns) -> bool:
-        """Count an evaluated round, and return whether it is the last one.
-
-        Raises:
-          ScenarioError: where its row has no such column.
-        """
+        """Count an evaluated round, and return whether it is the last one."""
         self._demand_columns(row)
         value = row.get(self.metric)
         if value is not None and math.isnan(value):
@@ -123,7 +115,6 @@ def deciding_metric(stop: Stop, score: str, accurate: bool) -> str:
     """Return the column that decides; by default that of the scenario's metric on validation data.
 
     Args:
-      score: `evaluate.metric`.
       accurate: whether there is any accuracy; without it the loss decides.
 
     >>> stop = Stop(patience=3)

@@ -18,8 +18,6 @@ class Steps(NamedTuple):
     Attributes:
       time: `[2 T + 1]`.
       survival: `[2 T + 1]`.
-      samples: of the client.
-      events: among them.
       median: the first time by which half have had an event; None: fewer have.
     """
 
