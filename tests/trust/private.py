@@ -81,7 +81,7 @@ def epsilons(count: int) -> tuple[int, float, float]:
       How many are below its lower bound, and the least and the largest distance from its upper
       bound, as shares of it, or of 1 where it is less: its grid counts there.
     """
-    from fedsim.fields.privacy.counting import sample_epsilon_after
+    from fedsim.fields.privacy.counting.samples import sample_epsilon_after
 
     rng = np.random.default_rng(20)
     below = 0

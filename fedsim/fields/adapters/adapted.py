@@ -25,10 +25,6 @@ def adapted(model: Model, adapter: Adapter) -> Model:
     Where the model only multiplies by a weight (`Model.products`), no adapted weight is made: the
     product is that of the base, plus that of the adapter.
 
-    Args:
-      model: the model.
-      adapter: what is added to which weights.
-
     Raises:
       ValueError: for a prompt of a model that takes none; when it is started, for targets that no
         weight has, and for weights that the adapter does not suit.
@@ -73,13 +69,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
 
 
 def begun_anew(variables: Any, adapter: Adapter, key: jax.Array) -> Tree:
-    """Return the parameters with the adapters that a key draws.
-
-    Args:
-      variables: with the adapted weights, in whichever section they are.
-      adapter: what is added to them.
-      key: draws the adapters.
-    """
+    """Return the parameters with the adapters that a key draws."""
 
     def anew(name: str, leaf: Any) -> Any:
         if not is_adapted(leaf):
@@ -92,11 +82,7 @@ def begun_anew(variables: Any, adapter: Adapter, key: jax.Array) -> Tree:
 
 
 def merged(params: Tree, adapter: Adapter) -> Tree:
-    """Return all leaves as those of the model without the adapter: each weight with its adapter in.
-
-    Raises:
-      ValueError: for an adapter that is more than another weight.
-    """
+    """Return the leaves of the model without the adapter: each weight with its adapter in."""
 
     def weight(name: str, leaf: Any) -> Any:
         if not is_adapted(leaf):
@@ -136,11 +122,7 @@ def _prompted(model: Model, adapter: Adapter) -> Model:
 
 
 def _require_products(targets: set[str], products: Sequence[str]) -> None:
-    """Refuse weights that the model does not only multiply by.
-
-    Raises:
-      ValueError: naming the first of them.
-    """
+    """Refuse weights that the model does not only multiply by."""
     others = sorted(name for name in targets if not tree.matches_any(name, products))
     if others:
         text = (
@@ -150,11 +132,7 @@ def _require_products(targets: set[str], products: Sequence[str]) -> None:
 
 
 def _require_matrices(params: Tree, targets: set[str]) -> None:
-    """Refuse kernels of another library's network, whose outputs may be their first axis.
-
-    Raises:
-      ValueError: naming the first of them.
-    """
+    """Refuse kernels of another library's network, whose outputs may be their first axis."""
     sizes = dict(zip(tree.leaf_names(params), jax.tree.leaves(params), strict=True))
     kernels = [name for name in sorted(targets) if sizes[name].ndim > 2]
     if kernels:
@@ -171,7 +149,6 @@ def target_names(params: Tree, products: Sequence[str], targets: Sequence[str] |
     """Return the names of the weights that are adapted.
 
     Args:
-      params: parameters of the model.
       products: patterns of the weights that the model only multiplies by; may be empty.
       targets: patterns of the weights to adapt. None: those of `products`, else all matrices.
 

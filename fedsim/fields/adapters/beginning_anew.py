@@ -22,7 +22,6 @@ def beginning_anew(
     Args:
       inner: the method, whose clients remember nothing of adapters.
       draw: (shared variables, key) -> the parameters with a new adapter.
-      leaves: names of an adapter's leaves.
     """
 
     def with_params(shared: Shared, params: Tree) -> Shared:

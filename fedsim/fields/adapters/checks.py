@@ -85,13 +85,7 @@ def remembered_adapters(facts: Facts) -> Findings:
 
 
 def bytes_down_of_merging(shared: Shared, travelling: Any, messages: int) -> int:
-    """Return the bytes that a client receives who was there in the round before.
-
-    Args:
-      shared: shapes of the start variables.
-      travelling: shapes of those that travel.
-      messages: of a round.
-    """
+    """Return the bytes that a client receives who was there in the round before."""
     pairs = tree.payload_bytes(adapter_leaves(travelling["params"], shared[MERGED]))
     weights = tree.payload_bytes(shared[MERGED])
     return tree.payload_bytes(travelling) - pairs + min(messages * pairs, weights)

@@ -21,8 +21,6 @@ class MergedDownlink(Downlink):
 
     Args:
       pipeline: of the server, whose rule reports the bytes that it added.
-      shared: the shared variables, or their shapes.
-      clients: N.
     """
 
     def __init__(self, pipeline: Pipeline, shared: Shared, clients: int):

@@ -21,7 +21,6 @@ def in_turns(inner: Client, freezes: Sequence[Sequence[str]]) -> Client:
     the number of the turn, a float. A skipped round is repeated.
 
     Args:
-      inner: the method.
       freezes: for every turn, patterns over the names of leaves that rest.
     """
 

@@ -80,11 +80,7 @@ class Dropped(NamedTuple):
 
 
 def start(key: jax.Array, name: str, W: jax.Array, rank: int) -> dict[str, jax.Array]:
-    """Return A uniform in ±√(1/m) and B at zero.
-
-    Raises:
-      ValueError: for a rank above min(m, n).
-    """
+    """Return A uniform in ±√(1/m) and B at zero."""
     m = math.prod(W.shape[:-1])
     n = W.shape[-1]
     if rank > min(m, n):

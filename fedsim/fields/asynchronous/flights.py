@@ -34,7 +34,6 @@ class Flight(NamedTuple):
     Attributes:
       finish: virtual seconds since the start of the run.
       order: number of its start among all starts, from 0.
-      client: the client's id.
       version: server steps before the client was given the model.
       draw: number of the random draw of its batches: 1 + version, or more where the client has
         started from this version before.
@@ -58,7 +57,6 @@ class Flights:
         row yield nobody that can start.
       drawable: ids of the clients that a draw may yield `[n]`.
       twice: whether a client may start while it is in flight.
-      timetable: when the server steps, and when the next clients start.
       state: the state to continue from, as `state` returns it; `nobody()` at the start of a run.
     """
 
@@ -184,7 +182,6 @@ class Flights:
         return count - in_flight
 
     def _next_client(self, reachable: Mask | None) -> int:
-        """Return the client that starts next, of those that can be reached."""
         for _ in range(PATIENCE):
             while self.queue:
                 client = self.queue.popleft()

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 
 class InFlight(OneModel):
-    """The versions that clients still train from.
-
-    Args:
-      plan: the run's plan.
-      initial: version 0.
-    """
+    """The versions that clients still train from."""
 
     def __init__(self, plan: Plan, initial: Shared):
         self.plan = plan

@@ -8,11 +8,7 @@ from fedsim.engine.records import DispatchedRound
 
 
 class Ages(Meter):
-    """Counts messages by their age: steps of the server since their model was sent.
-
-    Attributes:
-      ages: messages of each age `[oldest + 1]`.
-    """
+    """Counts messages by their age: steps of the server since their model was sent."""
 
     stored = ("ages",)
 

@@ -26,10 +26,8 @@ class Histogram(NamedTuple):
     """The ages of a method's messages.
 
     Attributes:
-      title: method and variation.
       rank: of the method, which decides its colour.
       shares: of the messages, by bar.
-      mean: age.
       wide: how many ages a bar stands for.
     """
 
@@ -50,12 +48,7 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
 
 
 def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, Any]]:
-    """A picture for every method and variation that has ages; none without a table.
-
-    Args:
-      table: the columns of `staleness.csv`.
-      context: what is shown.
-    """
+    """A picture for every method and variation that has ages; none without a table."""
     if table is None:
         return []
     counts = []  # title, rank, and messages by age
@@ -87,15 +80,6 @@ def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, A
 
 
 def _histogram(title: str, rank: int, messages: pd.Series, wide: int, oldest: int) -> Histogram:
-    """Bars of one method.
-
-    Args:
-      title: method and variation.
-      rank: of the method.
-      messages: how many there are of every age.
-      wide: how many ages a bar stands for.
-      oldest: the largest age of all methods.
-    """
     ages = np.asarray(messages.index, int)
     counts = np.asarray(messages, float)
     total = max(counts.sum(), 1)

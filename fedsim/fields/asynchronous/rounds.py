@@ -88,7 +88,6 @@ def _flights(plan: "Plan", state: State) -> Flights:
 
 
 def _left_the_server(plan: "Plan", flights: list[Flight]) -> UncountedClients:
-    """Return the clients that left."""
     ids, _, draws = _columns(flights)
     outcomes = [
         plan.machines.client_outcome(draw, client)

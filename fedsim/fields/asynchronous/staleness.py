@@ -11,11 +11,8 @@ def staleness_factor(
 ) -> Callable[[Any], Any]:
     """Return s(τ), for ages τ that are a NumPy or JAX array of server steps.
 
-    Args:
-      kind: `polynomial` (1 + τ)^−a, `constant` 1, or `hinge` 1 if τ ≤ b else 1 / (a (τ − b) + 1).
-      exponent: a of `polynomial`.
-      slope: a of `hinge`.
-      threshold: b of `hinge`.
+    `polynomial`: (1 + τ)^−exponent; `constant`: 1; `hinge`: 1 if τ ≤ threshold, else
+    1 / (slope (τ − threshold) + 1).
 
     >>> [round(staleness_factor("hinge", 0.5, 10.0, 4)(age), 4) for age in (0, 4, 5)]
     [1.0, 1.0, 0.0909]

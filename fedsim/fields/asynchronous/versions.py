@@ -82,9 +82,6 @@ class Versions:
         """Resume from what `arrays` returned.
 
         Args:
-          arrays: the checkpoint's arrays.
-          version: the newest version.
-          shared: its variables.
           needed: versions that clients still train from.
         """
         older = {

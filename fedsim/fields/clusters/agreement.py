@@ -8,15 +8,7 @@ from fedsim.disk.tables import Record
 
 
 def columns(tables: Mapping[str, Sequence[Record]], scenario: Record) -> Record:
-    """Return how far the clusters are the groups that the data have: a column of `summary.csv`.
-
-    Args:
-      tables: name -> rows, stacked, of a run that has ended.
-      scenario: resolved, as plain values.
-
-    Returns:
-      No column without clusters or groups of clients.
-    """
+    """Return how far the clusters are the groups that the data have: a column of `summary.csv`."""
     (clients,) = tables["clients"]
     if "cluster" not in clients or "group" not in clients:
         return {}

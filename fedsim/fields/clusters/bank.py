@@ -75,13 +75,8 @@ def _of_model(messages: Messages, model: Int[Array, ""], models: int) -> Message
 class ModelAggregator:
     """An aggregator as `Summing` or `Stacking`, once for each model.
 
-    Args:
-      one: aggregates the messages of one model.
-      bank: the models.
-
     Attributes:
       add: adds the messages of a block, as that of `one`; clients remember nothing.
-      add_program: the program behind it.
     """
 
     def __init__(self, one: Summing | Stacking, bank: Bank):
@@ -164,7 +159,6 @@ class BankServer(Server):
         return jax.lax.map(lambda model: one(model, present), shared)
 
     def _first_groups(self, shared: Shared, present: Any) -> Tree:
-        """Return the groups at the start of a run."""
         assert self.bank.grouping is not None
         params = one_model(self.client, shared)["params"]
         return self.bank.grouping.init(self.task, params, present, self.bank.models)

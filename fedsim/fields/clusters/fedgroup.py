@@ -89,8 +89,6 @@ def _in_groups(name: str, k: int, shift: float | None, eta_g: float) -> Client:
     """Return plain local training in k groups.
 
     Args:
-      name: the method, as columns call it.
-      k: how many groups.
       shift: how far a client's classes may change before it is grouped anew; None: as they like.
       eta_g: how far a group's model goes towards those of the others.
     """
@@ -183,7 +181,6 @@ def parts(delta: Tree, present: Bool[Array, " K"], k: int) -> Int[Array, " K"]:
 
     Args:
       delta: the updates `[K, ...]`.
-      present: those that count.
       k: how many parts; at most as many as updates that count.
     """
     return k_means(decomposed_cosines(delta, present, k), present, k)
@@ -239,7 +236,6 @@ def nearest_direction(delta: Tree, present: Bool[Array, " K"], direction: Tree) 
 
     Args:
       delta: the updates `[K, ...]`.
-      present: those that count.
       direction: of every group `[k, ...]`; zeros: there is none.
     """
     K = len(present)

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 class Several(OneModel):
-    """The models of a bank: of clusters, or of edges.
-
-    Args:
-      bank: the models.
-    """
+    """The models of a bank: of clusters, or of edges."""
 
     chooses = True
 

@@ -16,9 +16,6 @@ GROUPED = "skew/concept_shift"  # the skew that divides the clients into groups
 class Moves(Meter):
     """The model of every client, and its changes in the order of rounds.
 
-    Args:
-      federation: the clients.
-
     Attributes:
       cluster: the number of the model that each client trained last `[N]`.
       cluster_changes: round, client and model `[3, n]`, where a client trained another model than

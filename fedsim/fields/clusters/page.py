@@ -38,13 +38,7 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
 def moves(
     clusters: pd.DataFrame | None, rounds: pd.DataFrame | None, context: Context
 ) -> list[dict[str, Any]]:
-    """A picture of the first seed for every method and variation with clusters.
-
-    Args:
-      clusters: the columns of `clusters.csv`.
-      rounds: those of `rounds.csv`.
-      context: what is shown.
-    """
+    """A picture of the first seed for every method and variation with clusters."""
     if clusters is None or rounds is None:
         return []
     last = int(np.asarray(rounds["round"], int).max())
@@ -80,13 +74,7 @@ def _drawn(title: str, table: pd.DataFrame, last: int) -> dict[str, Any]:
 
 
 def _picture(title: str, by_client: Mapping[Any, pd.DataFrame], last: int) -> Markup:
-    """A row per client: its stretches, each from the round of a change to the next one.
-
-    Args:
-      title: of the picture.
-      by_client: the rows of `clusters.csv` of every client.
-      last: the last round.
-    """
+    """A row per client: its stretches, each from the round of a change to the next one."""
     from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
 
     with style(PAGE_STYLE):

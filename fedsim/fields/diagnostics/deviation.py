@@ -106,7 +106,6 @@ class Distances:
 
     Args:
       pipeline: the run's pipeline.
-      deviations: the program that measures stacks behind its wire.
     """
 
     def __init__(self, pipeline: Pipeline, deviations: Deviations):
@@ -135,8 +134,6 @@ class Distances:
           received: its messages, summed or gathered.
           reduced: what the rule made of gathered messages; for a sum, the rule is applied again.
           honest: the sum of the honest rows, where messages are summed.
-          slots: the slots of the last block.
-          start: the round's start.
         """
         if isinstance(received, Sum):
             return {"honest_distance": self.honest_distance(received, honest, slots, start)}
@@ -170,14 +167,7 @@ class Distances:
 
 
 def deviation_of(aggregate: Tree, mean: Tree, arrived: Updates, context: Context) -> Deviation:
-    """Return how far an aggregate lies from the honest rows of a stack.
-
-    Args:
-      aggregate: what the rule made of the stack.
-      mean: the mean of the honest rows.
-      arrived: the stack.
-      context: the rule's context.
-    """
+    """Return how far an aggregate lies from the honest rows of a stack."""
     honest = known_rows(arrived, context, "cohort")
     malicious = arrived.arrived & context.malicious
     distances = tree.norms(arrived.delta, mean)  # [K]

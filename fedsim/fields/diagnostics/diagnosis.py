@@ -54,9 +54,6 @@ def add_updates(
       delta: updates, run after run `[runs · block, ...]`.
       weight: the weights of the same rows `[runs · block]`.
       runs: how many runs train side by side.
-
-    Returns:
-      The sums `[runs]`.
     """
 
     def by_run(leaf):  # [runs · block, ...] -> [runs, block, ...]

@@ -19,11 +19,7 @@ class Measured(NamedTuple):
 
 
 class Diagnostics:
-    """The observer of a run.
-
-    Args:
-      distances: how far its aggregate lies from its honest clients.
-    """
+    """The observer of a run."""
 
     def __init__(self, distances: Distances):
         self.distances = distances

@@ -12,13 +12,7 @@ from fedsim.types import Shared
 
 
 class EncodedDownlink(Downlink):
-    """Counts the bytes that every client receives of an encoded model.
-
-    Args:
-      sender: encodes the model.
-      plan: the run's plan.
-      shared: the shared variables, or their shapes.
-    """
+    """Counts the bytes that every client receives of an encoded model."""
 
     def __init__(self, sender: Encoding, plan: Plan, shared: Shared):
         client = sender.pipeline.client

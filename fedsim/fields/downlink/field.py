@@ -32,7 +32,6 @@ def _server(spec: Any) -> Hashable:
 
 
 def _serves(parts: ServerParts, key: Any, setting: ServerSetting) -> ServerParts:
-    """Encode what the clients receive."""
     if not key:
         return parts
     codec = factory_of(key[0].section)()

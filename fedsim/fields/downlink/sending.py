@@ -19,12 +19,7 @@ BROADCAST = "broadcast"  # the entry of the server's state that says what it sen
 
 
 class Encoding(Sender):
-    """The programs by which variables leave the server through a codec; it keeps what it sent.
-
-    Args:
-      pipeline: the run's pipeline.
-      codec: encodes the parameters.
-    """
+    """The programs by which variables leave the server through a codec; it keeps what it sent."""
 
     def __init__(self, pipeline: Pipeline, codec: Codec):
         super().__init__(pipeline)

@@ -23,11 +23,7 @@ PATH = ("topology",)
 
 
 def hierarchy_of(topology: Any) -> Hierarchy | None:
-    """Return the edges and the cloud of a section `topology`; None where it has none.
-
-    Raises:
-      LinkError: for what the kind refuses.
-    """
+    """Return the edges and the cloud of a section `topology`; None where it has none."""
     if topology is None or is_graph(topology):
         return None
     return factory_of(topology)()
@@ -41,13 +37,7 @@ def with_edges(client: Client, hierarchy: Hierarchy | None) -> Client:
 
 
 def edge_times(hierarchy: Hierarchy, clients: int, model_bytes: int) -> EdgeTimes:
-    """Return how long edges and their cloud take.
-
-    Args:
-      hierarchy: edges and cloud.
-      clients: N.
-      model_bytes: bytes of a model.
-    """
+    """Return how long edges and their cloud take."""
     seconds = 2 * hierarchy.cloud_latency
     if hierarchy.cloud_up is not None:
         seconds += model_bytes / hierarchy.cloud_up

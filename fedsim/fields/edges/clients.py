@@ -18,13 +18,7 @@ class Edges(NamedTuple):
 
 
 def at_edge(method: Client, edges: int, edge_of: Callable[[int], np.ndarray]) -> Client:
-    """Return a client method whose clients have the model of their edge in place of a shared one.
-
-    Args:
-      method: the method.
-      edges: how many there are.
-      edge_of: number of clients -> the edge of each `[N]`.
-    """
+    """Return a method whose clients have the model of their edge in place of a shared one."""
 
     def init(task, params, present, k):
         del task, params

@@ -33,14 +33,8 @@ class Cloud:
     """The server of k edges.
 
     Args:
-      links: what it does with the edges' updates.
       every: rounds from one of its own to the next.
-      edges: k.
-      client: the client method.
       drops_nonfinite: whether it leaves out an edge whose model is not finite.
-
-    Attributes:
-      kept: what the edges' server keeps of it.
     """
 
     def __init__(

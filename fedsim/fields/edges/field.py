@@ -76,7 +76,6 @@ def _server(spec: Any) -> Hashable:
 
 
 def _serves(parts: ServerParts, key: Any, setting: ServerSetting) -> ServerParts:
-    """Give the edges their cloud."""
     if key is None:
         return parts
     hierarchy = hierarchy_of(key.section)

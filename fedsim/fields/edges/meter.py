@@ -6,14 +6,7 @@ from fedsim.fields.edges.cloud import RECEIVED, SENT
 
 
 class CloudTraffic(Meter):
-    """Counts the bytes between edges and their cloud, which send whole models.
-
-    Args:
-      model_bytes: of a model.
-
-    Attributes:
-      cloud_totals: columns that count from the start of the run.
-    """
+    """Counts the bytes between edges and their cloud, which send whole models."""
 
     stored = ("cloud_totals",)
 

@@ -41,10 +41,7 @@ class EdgeTimes(NamedTuple):
         An edge without a client in the round goes on at once.
 
         Args:
-          r: the round.
-          begins: when each edge begins it.
           ids: clients whom the edges wait for.
-          seconds: how long each takes.
         """
         length = np.zeros_like(begins)
         np.maximum.at(length, self.edge_of[ids], seconds)
@@ -55,11 +52,7 @@ class EdgeTimes(NamedTuple):
 
 
 class WaitingEdges:
-    """Edges: each waits for its own clients until the end of a server's round, and for the cloud.
-
-    Args:
-      times: the clocks of the edges.
-    """
+    """Edges: each waits for its own clients until the end of a round, and for the cloud."""
 
     name = "edges"
 

@@ -122,7 +122,6 @@ def node_columns(sums: Scores, y: np.ndarray) -> dict[str, float]:
 
     Args:
       sums: as `Graph.evaluate` returns them.
-      y: labels or targets of the set.
     """
     labels = int(labels_of(y).sum())
     counts = {"loss": labels, "hit": labels, "distance": y.size}

@@ -41,14 +41,7 @@ class NodeMixing(Stacking):
     def aggregate(
         self, gathered: Messages, memory: Memory, slots: Slots, start: RoundStart
     ) -> Aggregated:
-        """Mix the nodes' rows; the aggregate is how far their mean has moved.
-
-        Args:
-          gathered: the messages of all nodes that trained.
-          memory: the nodes' rows before the round.
-          slots: not used, as in `Stacking.aggregate`.
-          start: the round's start, with the round's edges.
-        """
+        """Mix the nodes' rows; the aggregate is how far their mean has moved."""
         del slots
         pipeline = self.pipeline
         edges = start.edges
@@ -109,11 +102,7 @@ class NodeMixing(Stacking):
         """Return the nodes' rows after they have mixed, and the bytes of each one's message.
 
         Args:
-          before: the nodes' rows before the round.
-          gathered: the messages of all nodes that trained.
           heard: these messages behind the wire, as neighbours hear of them.
-          edges: the round's edges.
-          contexts: the round's contexts.
         """
         pipeline = self.pipeline
         gossip = pipeline.client.gossip
@@ -153,7 +142,6 @@ def mix(edges: EdgeTable, own: Tree, sent: Tree) -> Tree:
     neighbours at most.
 
     Args:
-      edges: the round's edges.
       own: what each node holds `[n, ...]`.
       sent: what its neighbours hear of it `[n, ...]`.
     """

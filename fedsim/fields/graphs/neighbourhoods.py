@@ -26,11 +26,8 @@ def mix_by_rule(
     so that the mean is Σ_j W_ij s_j. A node that hears too few for the rule keeps its model.
 
     Args:
-      pipeline: whose stages and rule have no state.
-      near: the nodes that each one hears.
       own: what each node holds `[n, ...]`.
       sent: what its neighbours hear of it `[n, ...]`.
-      contexts: the round's.
     """
     nodes = near.own.shape[0]
     malicious = malicious_nodes(contexts(Phase.RULE), nodes)

@@ -31,11 +31,9 @@ class NetworkSettings(NamedTuple):
     """The section `topology` of a scenario, the same for all seeds.
 
     Attributes:
-      topology: its kind.
       weights: of a graph whose edges are undirected; None: edges are directed.
       every: rounds from one mixing to the next.
       redraw: rounds after which a random graph is drawn again; None: never.
-      fail: probability that an edge is down in a round.
       by_rule: whether a rule looks at what a node hears.
     """
 
@@ -53,14 +51,7 @@ class NetworkSettings(NamedTuple):
 
 
 class Network:
-    """The graphs of one seed.
-
-    Args:
-      settings: of the scenario.
-      nodes: n.
-      seed: the run's seed.
-      rounds: of the run.
-    """
+    """The graphs of one seed."""
 
     def __init__(self, settings: NetworkSettings, nodes: int, seed: int, rounds: int):
         self.settings = settings
@@ -152,11 +143,6 @@ class Network:
         """Return when each node can begin its next round, in seconds `[n]`.
 
         A node waits until all whom it hears have sent.
-
-        Args:
-          r: the round.
-          active: which nodes take part.
-          done: when each node is done with the round `[n]`.
         """
         source, target = self.traffic(r, active).T
         start = done.copy()
@@ -180,7 +166,6 @@ class Network:
         return range(self._number(max(self.rounds, 1)) + 1)
 
     def _edges(self, number: int) -> Edges:
-        """Return the edges of a graph."""
         draw = Draw(
             nodes=self.nodes,
             directed=self.settings.weights is None,

@@ -26,7 +26,6 @@ def draw(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> Map | N
     """The graph of the first seed's first round.
 
     Args:
-      scenario: as resolved.
       partition: the columns of `partition.csv`, which lists all clients; None where there is none.
 
     Returns:

@@ -11,16 +11,7 @@ from fedsim.scenario.scenario import Scenario
 
 
 def lines(scenario: Scenario, seed: int, nodes: int) -> Iterator[str]:
-    """Yield the graph of clients without a server in numbers.
-
-    Args:
-      scenario: as read.
-      seed: of the graph.
-      nodes: clients.
-
-    Raises:
-      ScenarioError: for a graph that cannot be used.
-    """
+    """Yield the graph of clients without a server in numbers."""
     if not is_graph(scenario.spec.topology):
         return
     network = Network(network_of(scenario), nodes, seed, rounds=1)

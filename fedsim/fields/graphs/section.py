@@ -24,11 +24,7 @@ def network_settings(section: Any, **file: str) -> NetworkSettings:
     """Return what the section `topology` says of every round.
 
     Args:
-      section: as checked.
       **file: `path`, where the section names a file.
-
-    Raises:
-      TopologyError: for weights that directed edges do not have, and for a kind without a graph.
     """
     topology = factory_of(section)(**file)
     if not isinstance(topology, Topology):
@@ -57,13 +53,7 @@ def resolved_topology(scenario: Scenario) -> Any:
 
 
 def network_of(scenario: Scenario) -> NetworkSettings:
-    """Return `network_settings` of a scenario with a topology.
-
-    Raises:
-      LinkError: for a kind that refuses its hyper-parameters.
-      ScenarioError: as `network_settings` refuses.
-      DataError: for a file that lists no edges.
-    """
+    """Return `network_settings` of a scenario with a topology."""
     try:
         return network_settings(scenario.spec.topology, **path_of(scenario, TOPOLOGY))
     except DataError as error:
@@ -86,13 +76,7 @@ def graph_in_numbers(network: Network) -> dict[str, Any]:
 
 
 def node_message_bytes(scenario: Scenario, client: Client, shapes: Any) -> int:
-    """Return the most bytes of what a node sends to each neighbour.
-
-    Args:
-      scenario: with a topology.
-      client: the method, as the lanes run it.
-      shapes: of the start variables.
-    """
+    """Return the most bytes of what a node sends to each neighbour."""
     codec = getattr(scenario.spec.client, "codec", None)
     if codec is not None:
         return max_bytes(factory_of(codec)(), shapes["params"])
@@ -129,11 +113,7 @@ def mixing(topology: Any, nodes: int, seed: int = 0) -> np.ndarray:
 
 
 def first_graph(topology: Any, nodes: int, seed: int) -> MixingMatrix:
-    """Return the mixing matrix of a topology's first graph; arguments as of `mixing`.
-
-    Raises:
-      ScenarioError: as of `mixing`.
-    """
+    """Return the mixing matrix of a topology's first graph; arguments as of `mixing`."""
     section = checked("mixing", "topology", topology, ANNOTATION)
     try:
         network = Network(network_settings(section), nodes, seed, rounds=1)

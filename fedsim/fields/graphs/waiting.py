@@ -8,11 +8,7 @@ from fedsim.fleet import Plan, RoundPlan
 
 
 class WaitingNodes:
-    """Nodes of a graph: each waits for those whom it hears.
-
-    Args:
-      network: the graph.
-    """
+    """Nodes of a graph: each waits for those whom it hears."""
 
     name = "nodes"
 

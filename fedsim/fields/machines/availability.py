@@ -21,8 +21,6 @@ class Moment(NamedTuple):
     """When a round begins.
 
     Attributes:
-      round: the round, from 1.
-      seconds: virtual time since the start of the run.
       uniform: round, from 0 -> a uniform number in [0, 1) for every client.
     """
 

@@ -18,12 +18,7 @@ from fedsim.sources.traces import devices_of
 
 
 def fleet_of(scenario: Scenario) -> Fleet:
-    """Return the fleet of all seeds.
-
-    Raises:
-      LinkError: for hyper-parameters that a factory refuses.
-      DataError: for a file of traces that cannot be used.
-    """
+    """Return the fleet of all seeds."""
     section = scenario.spec.fleet
     kinds = {}  # speed, links and availability, where the section has them
     for name in KINDS:
@@ -97,9 +92,7 @@ def drawn_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Cohort:
     """Return the cohort that is drawn, which is larger where a scenario selects more clients.
 
     Args:
-      scenario: as read.
       cohort: the cohort whose messages count; its size stays the nominal one.
-      eligible: clients that can be drawn.
     """
     section = scenario.spec.cohort
     factor = scenario.spec.fleet.over_select

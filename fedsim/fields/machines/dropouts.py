@@ -12,9 +12,6 @@ COLUMNS = ("clients_late", "clients_left", "steps_wasted", "bytes_wasted")
 class Dropouts(Meter):
     """Counts the clients that a fleet leaves out, and their work.
 
-    Args:
-      traffic: has counted the round before.
-
     Attributes:
       late: rounds in which each client was late `[N]`.
       left: rounds in which each client left `[N]`.

@@ -47,24 +47,14 @@ MARKS = {  # of clients whose messages do not count: colour and marker
 def figures(
     frames: Mapping[str, pd.DataFrame], context: Context
 ) -> Iterator[tuple[str, list["Figure"]]]:
-    """Yield the figure `machines`, where there is its table.
-
-    Args:
-      frames: tables by name.
-      context: what is shown.
-    """
+    """Yield the figure `machines`, where there is its table."""
     table = frames.get("machines")
     if table is not None and len(table):
         yield "machines", figures_of_machines(table, context)
 
 
 def figures_of_machines(table: pd.DataFrame, context: Context) -> list["Figure"]:
-    """Figures of the first round of every method, as many panels on each as fit a page.
-
-    Args:
-      table: the columns of `machines.csv`.
-      context: what is shown.
-    """
+    """Figures of the first round of every method, as many panels on each as fit a page."""
     drawn = panels(table, list(context.order))
     # all clients may leave before they begin
     longest = max(panel.seconds for panel in drawn) or 1.0
@@ -130,12 +120,7 @@ def _draw_bar(axes: "Axes", bar: Bar) -> list["Artist"]:
 
 
 def panel_on_page(panel: Panel, longest: float) -> Markup:
-    """A panel for the page, with what became of every client for the pointer.
-
-    Args:
-      panel: what is drawn.
-      longest: the end of the longest panel, in seconds.
-    """
+    """A panel for the page, with what became of every client for the pointer."""
     from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
 
     with style(PAGE_STYLE):

@@ -11,7 +11,6 @@ class Joules(Meter):
     """Counts the local steps of each client, also those that did not count.
 
     Args:
-      traffic: has counted the bytes.
       per_step: joules of a local step, one number or one for each device; clients start over with
         the first device after the last.
       per_byte: joules of a byte, sent or received, likewise.
@@ -44,7 +43,6 @@ class Joules(Meter):
         return {"joules": self._taken(listed).tolist()}
 
     def _taken(self, listed: np.ndarray) -> np.ndarray:
-        """Joules of some clients."""
         of_client = self.traffic.of_clients(listed)
         sent = np.array(of_client["bytes_up"]) + np.array(of_client["bytes_down"])
         return self.per_step[listed] * self.steps[listed] + self.per_byte[listed] * sent

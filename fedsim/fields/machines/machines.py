@@ -40,14 +40,8 @@ class Fleet(NamedTuple):
     """A scenario's machines, the same for all seeds.
 
     Attributes:
-      speed: (clients, rng) -> seconds of a local step; None: one second.
-      links: (clients, rng) -> `Rates`; None: infinitely fast.
-      availability: which clients can be reached; None: all of them.
-      dropout: how likely clients are to leave a round.
-      deadline: seconds after which a round ends.
       partial: whether a client that would be late sends the steps that it has done in time.
       report_goal: the round ends when this many clients have reported; None: when all have.
-      stragglers: how many clients are slow, and what becomes of their work.
       energy: joules of a local step and of a byte, of all clients or by device; None: uncounted.
     """
 
@@ -102,14 +96,7 @@ class Course(NamedTuple):
 
 
 class UnequalMachines(Machines):
-    """The machines of one seed; their random draws do not depend on the method.
-
-    Args:
-      fleet: the scenario's machines.
-      clients: the federation's clients.
-      cost: what a round costs each of them.
-      seed: the run's seed.
-    """
+    """The machines of one seed; their random draws do not depend on the method."""
 
     def __init__(self, fleet: Fleet, clients: Clients, cost: Cost, seed: int):
         step = 1.0

@@ -21,7 +21,6 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
 
     Args:
       sources: runs; of several at once, nothing is drawn.
-      context: what is shown.
     """
     content = shown(only_table(sources, "machines"), context.order)
     if content is None:
@@ -31,12 +30,7 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
 
 
 def shown(table: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """What the section shows; None where times do not differ.
-
-    Args:
-      table: the columns of `machines.csv`.
-      names: methods in the order of the result.
-    """
+    """What the section shows; None where times do not differ."""
     if table is None:
         return None
     drawn = panels(table, list(names))

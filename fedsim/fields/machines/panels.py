@@ -19,9 +19,7 @@ class Bar(NamedTuple):
 
     Attributes:
       row: of the panel, from 0.
-      client: its name.
       phases: name, begin and end in seconds of the phases that take time.
-      end: in seconds.
       outcome: as in the table.
     """
 
@@ -36,10 +34,7 @@ class Panel(NamedTuple):
     """One round, or the first flights, of methods for which they are the same.
 
     Attributes:
-      names: of the methods.
       about: how many messages count, in words.
-      bars: of all clients.
-      rows: how many there are.
       steps: seconds at which the server steps.
       flights: whether clients of a row follow one another.
       seconds: to the end of the panel.
@@ -55,12 +50,7 @@ class Panel(NamedTuple):
 
 
 def panels(table: pd.DataFrame, names: list[str]) -> list[Panel]:
-    """A panel per method, of the first seed and variation; one for methods that are alike.
-
-    Args:
-      table: the columns of `machines.csv`.
-      names: methods in the order of the result.
-    """
+    """A panel per method, of the first seed and variation; one for methods that are alike."""
     by_method = _first_rounds(table)
 
     def rank(method: str) -> int:
@@ -79,12 +69,7 @@ def _alike(by_method: dict[str, pd.DataFrame], names: list[str]) -> list[list[st
 
 
 def omissions(table: pd.DataFrame, names: list[str]) -> list[str]:
-    """What all panels leave out, a sentence each: seeds, variations, methods and clients.
-
-    Args:
-      table: the columns of `machines.csv`.
-      names: methods in the order of the result.
-    """
+    """What all panels leave out, a sentence each: seeds, variations, methods and clients."""
     by_method = _first_rounds(table)
     sentences = []
     seeds = list(dict.fromkeys(table["seed"]))

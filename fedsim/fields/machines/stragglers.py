@@ -13,7 +13,6 @@ class Stragglers(NamedTuple):
     """How many of a round's clients are slow, and what becomes of their work.
 
     Attributes:
-      share: share of the clients drawn in a round that are slow.
       drop: whether their partial work is left out; else it is sent.
     """
 
@@ -21,21 +20,9 @@ class Stragglers(NamedTuple):
     drop: bool = False
 
 
-class Slowed(NamedTuple):
-    """The clients of a round, some of them slowed down; arrays `[m]` in the given order.
-
-    Attributes:
-      slow: whether a client is a straggler.
-      able: steps that it does in the time that its planned ones would have taken.
-    """
-
-    slow: Bool[np.ndarray, " m"]
-    able: Int[np.ndarray, " m"]
-
-
 def slowed(
     stragglers: Stragglers, seed: int, round: int, ids: Any, planned: Any, parts: Any
-) -> Slowed:
+) -> tuple[Bool[np.ndarray, " m"], Int[np.ndarray, " m"]]:
     """Draw a round's stragglers, by seed, round and client.
 
     Of m clients, round(m · (1 − share)) are not stragglers. A straggler does E' ~ U{1, …, E − 1} of
@@ -43,12 +30,10 @@ def slowed(
     scenario gives steps.
 
     Args:
-      stragglers: how many clients are slow.
-      seed: the run's seed.
-      round: the round, from 1.
-      ids: ids of the clients, each once `[m]`.
-      planned: planned local steps of each `[m]`.
       parts: E, for all clients or of each `[m]`.
+
+    Returns:
+      Which clients are stragglers, and the steps that each does in the time of its planned ones.
 
     References:
       Li et al. 2020, Federated Optimization in Heterogeneous Networks, arXiv:1812.06127, section
@@ -56,7 +41,7 @@ def slowed(
     """
     m = len(ids)
     if stragglers.share == 0:
-        return Slowed(np.zeros(m, bool), planned)
+        return np.zeros(m, bool), planned
 
     draws = Draws(seed, Stream.STRAGGLERS)
     u = np.array([draws.at(round, int(id)).random(2) for id in ids]).reshape(-1, 2)  # [m, 2]
@@ -68,4 +53,4 @@ def slowed(
 
     parts = np.maximum(parts, 1)
     done = 1 + np.floor(u[:, 1] * np.maximum(parts - 1, 1)).astype(np.int64)
-    return Slowed(slow, np.where(slow, planned // parts * done, planned))
+    return slow, np.where(slow, planned // parts * done, planned)

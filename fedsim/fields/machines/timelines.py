@@ -16,11 +16,7 @@ SURPLUS = "over-selected"
 
 
 class FirstRound(Meter):
-    """Says what clients do first.
-
-    Args:
-      plan: of the run.
-    """
+    """Says what clients do first."""
 
     def __init__(self, plan: Plan):
         self.plan = plan

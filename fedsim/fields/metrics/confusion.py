@@ -43,9 +43,6 @@ def table(run: Run) -> Record:
     """Return the columns of `confusion.csv`; nothing where no model is shared.
 
     Of several models, those are counted that some client has, each on all test samples.
-
-    Args:
-      run: a run that has ended.
     """
     moment = end_of(run)
     test = moment.federation.test
@@ -80,10 +77,6 @@ def matrices_of(table: pd.DataFrame, methods: Sequence[str]) -> list[Matrix]:
 
     A model has the same number under every seed, and may be another cluster there; so those of a
     method with several are of the first seed alone.
-
-    Args:
-      table: the columns of `confusion.csv`.
-      methods: in the order of the result.
     """
     first = next(iter(by_variant(table).values()))
     labels = list(dict.fromkeys(first["label"]))

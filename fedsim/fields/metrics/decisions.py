@@ -95,11 +95,7 @@ def specificity(
 
 
 class Counts:
-    """Weights by class `[C]`: `hits`, those that are `decided` for it, and `actual` ones.
-
-    Args:
-      samples: the samples.
-    """
+    """Weights by class `[C]`: `hits`, those that are `decided` for it, and `actual` ones."""
 
     def __init__(self, samples: Samples):
         confusion = samples.confusion
@@ -125,8 +121,6 @@ def _of_counts(
     Args:
       part: counts -> what is counted of each class.
       whole: counts -> of how many.
-      average: as in the scenario.
-      positive: likewise.
       undecided: the share, 0 of 0, of a class that some samples are of.
     """
 

@@ -11,12 +11,7 @@ from fedsim.fields.metrics.measured import names_of
 
 
 def tables(run: Run, spec: Any) -> dict[str, Record]:
-    """Return the confusion matrix of a run that has ended, where it is asked for.
-
-    Args:
-      run: the run.
-      spec: the scenario's sections.
-    """
+    """Return the confusion matrix of a run that has ended, where it is asked for."""
     if not spec.evaluate.confusion:
         return {}
     confusion = table(run)
@@ -24,12 +19,7 @@ def tables(run: Run, spec: Any) -> dict[str, Record]:
 
 
 def columns(tables: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any]) -> Record:
-    """Return the metrics on test samples at the end of a run, as columns of `summary.csv`.
-
-    Args:
-      tables: name -> rows of the run.
-      scenario: as plain values.
-    """
+    """Return the metrics on test samples at the end of a run, as columns of `summary.csv`."""
     sections = [KINDS.validate(each) for each in scenario["evaluate"].get("metrics") or ()]
     names = [f"test_{name}" for name in names_of(sections)]
     last = tables["rounds"][-1] if tables["rounds"] else {}

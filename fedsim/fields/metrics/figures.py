@@ -23,12 +23,7 @@ ON_A_PAGE = 3
 def figures(
     frames: Mapping[str, pd.DataFrame], context: Context
 ) -> Iterator[tuple[str, list["Figure"]]]:
-    """Yield the figure `confusion`, where there is its table.
-
-    Args:
-      frames: tables by name.
-      context: what is shown.
-    """
+    """Yield the figure `confusion`, where there is its table."""
     table = frames.get("confusion")
     if table is None or not len(table):
         return

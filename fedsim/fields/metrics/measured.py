@@ -29,7 +29,6 @@ def measures_of(sections: Sequence[Any], labels: Sequence[Any]) -> Measures:
     """Return what is measured of outputs.
 
     Args:
-      sections: of the metrics.
       labels: names of the classes; none of numbers.
     """
     names = names_of(sections)

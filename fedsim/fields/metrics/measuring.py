@@ -64,7 +64,6 @@ def _array(argument: str, values: Any) -> np.ndarray:
 
 
 def _weights(weights: Any, n: int) -> np.ndarray:
-    """Weights, one for each sample."""
     array = _array("weights", weights).astype(np.float64)
     if array.shape != (n,):
         text = f"{n} samples need {n} weights, found shape {list(array.shape)}"

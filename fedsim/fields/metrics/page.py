@@ -16,7 +16,6 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
 
     Args:
       sources: runs; of several at once, nothing is drawn.
-      context: what is shown.
     """
     table = only_table(sources, "confusion")
     if table is None:

@@ -20,13 +20,7 @@ BOTTOM = 90
 
 
 def draw(axes: "Axes", matrix: Matrix, size: float) -> None:
-    """Draw a matrix: the larger the share of a class, the darker; with the numbers of samples.
-
-    Args:
-      axes: to draw in.
-      matrix: what is drawn.
-      size: of the numbers, in points.
-    """
+    """Draw a matrix: the larger the share of a class, the darker; with the numbers of samples."""
     from matplotlib.patches import Rectangle
 
     labels = [literal(name, LETTERS) for name in matrix.labels]

@@ -74,8 +74,6 @@ def _one_against_others(
 
     Args:
       of_class: samples ranked by the probability of a class -> the score.
-      average: as in the scenario.
-      positive: likewise.
     """
 
     def of(samples: Samples) -> float | None:

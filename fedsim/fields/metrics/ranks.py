@@ -60,7 +60,6 @@ class WeightedRanks:
     Args:
       scores: of the samples `[n]`.
       is_positive: whether each is of the class `[n]`.
-      weights: how much each counts `[n]`.
     """
 
     def __init__(self, scores: np.ndarray, is_positive: np.ndarray, weights: np.ndarray):

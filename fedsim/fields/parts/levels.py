@@ -79,6 +79,5 @@ def by_speed(values: Sequence[float]) -> Assign:
 
 
 def _levels_of(values: Sequence[float]) -> Int[np.ndarray, " n"]:
-    """Return the level of every value."""
     sizes = sizes_of(values)
     return np.array([sizes.index(value) for value in values], np.int64)

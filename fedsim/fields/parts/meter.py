@@ -7,11 +7,7 @@ from fedsim.fleet import Plan
 
 
 class Sizes(Meter):
-    """Tells the size of every client.
-
-    Args:
-      plan: the run's plan, with levels.
-    """
+    """Tells the size of every client."""
 
     def __init__(self, plan: Plan):
         self.plan = plan

@@ -40,11 +40,7 @@ def in_ranks(inner: Client, ranks: Sequence[int], adapter: Adapter) -> Client:
 
 
 def part_of_ranks(ranks: Sequence[int]) -> Part:
-    """Return which numbers of the parameters a client has.
-
-    Args:
-      ranks: of the levels, the largest first.
-    """
+    """Return which numbers of the parameters a client has."""
 
     def trains(params: Tree, work: Work) -> Tree:
         rank = jnp.asarray(ranks)[work.level]
@@ -76,7 +72,6 @@ def with_scales(inner: Client, scales: np.ndarray) -> Client:
     """Return a method whose clients' A B count more than the server's.
 
     Args:
-      inner: the method.
       scales: how much more, by level `[levels]`.
     """
 

@@ -57,8 +57,6 @@ def in_widths(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...
 
     Args:
       inner: the method, whose clients remember and send nothing but the parameters.
-      widths: how wide the parts are.
-      hidden: `Model.hidden`.
 
     References:
       Diao, Ding, Tarokh 2021, HeteroFL: Computation and Communication Efficient Federated Learning
@@ -123,14 +121,7 @@ def in_parts(inner: Client, part: Part) -> Client:
 
 
 def of_part(task: Task, widths: Widths, hidden: dict[str, Axes], work: Work) -> Task:
-    """Return a task with the scaler and the masked loss of ONE client's part.
-
-    Args:
-      task: the task.
-      widths: what there is of both.
-      hidden: axes by the name of the leaf.
-      work: the client.
-    """
+    """Return a task with the scaler and the masked loss of ONE client's part."""
 
     def scaled(leaves: Tree) -> Tree:
         """Weights and biases of hidden units over the width: so are their values."""

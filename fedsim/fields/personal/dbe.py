@@ -115,12 +115,7 @@ def dbe(
 
 @functools.lru_cache(64)
 def with_bias(model: Model, x: jax.ShapeDtypeStruct) -> Model:
-    """Return a model with the leaf `bias`, which is added to the features before a linear head.
-
-    Args:
-      model: the model, with features and a head.
-      x: shapes of a batch of one sample.
-    """
+    """Return a model with the leaf `bias`, which is added to the features before a linear head."""
     features, head = model.features, model.head
     assert features is not None and head is not None
 

@@ -205,7 +205,6 @@ def shares_of_least_risk(P: Float[Array, "M M"], present: Bool[Array, " M"]) -> 
 
     Args:
       P: a positive semidefinite matrix.
-      present: the rows that count; the others have no share.
     """
     eps = jnp.finfo(P.dtype).eps
     largest = jnp.max(jnp.where(present, jnp.diagonal(P), 0))

@@ -104,7 +104,6 @@ def unshared_leaves(params: Tree, shared: Tree) -> Tree:
     """Return the leaves that do not travel, as `tree.select_leaves` does.
 
     Args:
-      params: all leaves.
       shared: a bool for every leaf, whether it travels.
     """
     return tree.select_leaves(params, opposite(shared))

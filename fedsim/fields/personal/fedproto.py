@@ -134,7 +134,6 @@ def next_prototypes(seen, last, work):
     Args:
       seen: sums of features by class, as of `sums_by_class`.
       last: the prototypes that it had, which it keeps for classes that it has not seen.
-      work: says how many samples of each class it has.
     """
     was_seen = seen["count"] > 0
     return {

@@ -111,8 +111,6 @@ def hypernetwork(model: Model, embedding: int, hidden: tuple[int, ...]) -> Model
     Args:
       model: the model. Its own parameters, as `{"theta": ...}`, may stand in place of those of a
         hypernetwork.
-      embedding: numbers of the embedding.
-      hidden: widths of the hidden layers.
     """
 
     def init(key):

@@ -69,11 +69,7 @@ def with_attacks(scenario: Scenario, federation: Federation, seed: int) -> Feder
 def _made_and_checked(
     scenario: Scenario, federation: Federation, adversary: Adversary
 ) -> list[Poison]:
-    """What the sections of `data.attack` make, once all of them suit samples and adversary.
-
-    Raises:
-      ScenarioError: with a line for every problem.
-    """
+    """What the sections of `data.attack` make, once all of them suit samples and adversary."""
     problems = Problems(scenario)
     sections = scenario.spec.data.attack
     poisons = [

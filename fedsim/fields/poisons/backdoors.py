@@ -188,8 +188,6 @@ def stamping(stamp: Callable[[np.ndarray, int], np.ndarray], target: int, share:
 
     Args:
       stamp: (features, number of the malicious client) -> features.
-      target: label of the stamped samples.
-      share: share of the samples.
     """
 
     def samples(x, y, classes, place, rng):

@@ -135,8 +135,6 @@ def tail(x: np.ndarray, members: np.ndarray, share: float) -> np.ndarray:
     """Return which members are furthest from their mean.
 
     Args:
-      x: features `[n, ...]`.
-      members: a mask `[n]`.
       share: share of the members, at least one of them.
 
     Returns:

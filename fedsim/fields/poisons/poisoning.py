@@ -51,12 +51,7 @@ def poisoned(
     All test samples, and all other sets, are unchanged.
 
     Args:
-      federation: the federation, perhaps attacked by other links already.
-      name: the link's name.
-      poison: the link.
-      malicious: mask of the clients `[N]`.
       generator: `(tag, client) -> rng` that a client's samples are changed with.
-      dtype: float type of features.
       given: the federation before the first link, whose arrays must not be written to.
 
     Raises:
@@ -119,12 +114,7 @@ def _change(
     """Overwrite ONE client's samples with what an attack makes of them.
 
     Args:
-      f: the federation, whose training samples may be written to.
-      poison: the attack.
-      rows: rows of the client's training samples.
       number: the client's number among the malicious clients with samples.
-      rng: draws what the attack draws.
-      dtype: float type of features.
 
     Returns:
       How many of the samples differ from before.
@@ -169,11 +159,9 @@ def _as_stored(
     """Return new features as they are stored.
 
     Args:
-      f: the federation.
       new: features as a model sees them, which a hook returned.
       seen: the same before the attack.
       old: features as they were stored; they keep their bits where nothing changed.
-      hook: the hook's name, for errors.
 
     Raises:
       ContractError: for features of another shape, that are not finite, or that bytes cannot hold.

@@ -19,11 +19,7 @@ BATCHES = "fedsim: privacy loss distribution; of batches that are cut, dp-accoun
 
 
 def entries(scenario: Mapping[str, Any]) -> dict[str, str]:
-    """Return which accountants count ε of clients and of samples, as entries of `run.json`.
-
-    Args:
-      scenario: resolved, as plain values.
-    """
+    """Return which accountants count ε of clients and of samples, as entries of `run.json`."""
     told = {}
     if scenario.get("privacy"):
         told["accountant"] = accountant_of(scenario)
@@ -45,11 +41,7 @@ def accountant_of(scenario: Mapping[str, Any]) -> str:
 
 
 def missing(scenario: Mapping[str, Any]) -> list[str]:
-    """Return a line where a private run cannot be counted here.
-
-    Args:
-      scenario: resolved, as plain values.
-    """
+    """Return a line where a private run cannot be counted here."""
     if not entries(scenario):
         return []
     try:
@@ -65,7 +57,6 @@ def checks(
     """Compare ε of the last round with that of dp-accounting, where fedsim counts it.
 
     Args:
-      experiment: the run's, built again.
       rows: the last row of `rounds.csv` of every seed.
 
     Yields:

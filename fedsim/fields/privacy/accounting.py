@@ -6,13 +6,12 @@ from typing import Annotated, Any, overload
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.stack_inputs import argument_error, checked, require_whole
 from fedsim.errors import LinkError, PrivacyError, ScenarioError
-from fedsim.fields.privacy.counting import epsilon_after, solve_noise_multiplier
+from fedsim.fields.privacy.counting.accountant import solve_noise_multiplier, spending
 from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet import Cohort
 from fedsim.scenario.schema import AllowedKinds
 
 COHORT = Annotated[Any, AllowedKinds("cohort")]
-ARGUMENTS = ("cohort", "clients", "rounds")
 
 
 @overload
@@ -42,13 +41,17 @@ def epsilon(
         not installed; names the key and the remedy.
     """
     section = _privacy("epsilon", privacy)
+    if section.noise_multiplier is None:
+        text = "is needed; fedsim.noise_multiplier finds the one that an epsilon asks for"
+        raise argument_error("epsilon", "privacy.noise_multiplier", text)
     sampling = _cohort("epsilon", cohort).sampling
     require_whole("epsilon", "clients", clients, least=1)
     several = list(rounds) if isinstance(rounds, Iterable) else [rounds]
     for number in several:
         require_whole("epsilon", "rounds", number, least=0)
     try:
-        epsilons = epsilon_after(section, sampling, clients=clients, rounds=several)
+        spent = spending(section, sampling, clients=clients, rounds=max(several, default=0))
+        epsilons = [spent(number) for number in several]
     except PrivacyError as error:
         raise _refused("epsilon", error) from None
     return epsilons if isinstance(rounds, Iterable) else epsilons[0]
@@ -70,6 +73,9 @@ def noise_multiplier(privacy: Any, cohort: Any = "all", *, clients: int, rounds:
       ScenarioError: as of `epsilon`, and where no noise reaches the ε.
     """
     section = _privacy("noise_multiplier", privacy)
+    if section.epsilon is None:
+        text = "is not there; write the epsilon to solve for, and no noise_multiplier"
+        raise argument_error("noise_multiplier", "privacy.epsilon", text)
     sampling = _cohort("noise_multiplier", cohort).sampling
     require_whole("noise_multiplier", "clients", clients, least=1)
     require_whole("noise_multiplier", "rounds", rounds, least=0)
@@ -83,11 +89,14 @@ def _privacy(command: str, privacy: Any) -> Any:
     """Return the section `privacy`, whose clip may be left out."""
     if isinstance(privacy, dict):
         privacy = {"clip": 1.0, **privacy}
-    return checked(command, "privacy", privacy, Privacy)
+    section = checked(command, "privacy", privacy, Privacy)
+    if section.noise_multiplier is not None and section.epsilon is not None:
+        text = "is given, and epsilon, which decides it, is given as well; remove one of them"
+        raise argument_error(command, "privacy.noise_multiplier", text)
+    return section
 
 
 def _cohort(command: str, cohort: Any) -> Cohort:
-    """Return the cohort of a section."""
     section = checked(command, "cohort", cohort, COHORT)
     try:
         return factory_of(section)()
@@ -98,6 +107,6 @@ def _cohort(command: str, cohort: Any) -> Cohort:
 def _refused(command: str, error: PrivacyError) -> ScenarioError:
     """Return what cannot be accounted for as an error that names the key."""
     where = error.where
-    if where not in ARGUMENTS:
+    if where != "cohort":
         where = f"privacy.{where}".rstrip(".")
     return argument_error(command, where, str(error))

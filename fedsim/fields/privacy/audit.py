@@ -10,19 +10,14 @@ import numpy as np
 from fedsim.disk.tables import Record
 from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.run import Run
-from fedsim.fields.privacy.counting import audited_epsilon
+from fedsim.fields.privacy.counting.auditing import audited_epsilon
 from fedsim.fields.privacy.planting import canary_direction
 from fedsim.fleet import Plan
 from fedsim.tree import Tree
 
 
 def tables(run: Run, spec: Any) -> dict[str, Record]:
-    """Return `canaries.csv` of a run that has ended, where it is audited.
-
-    Args:
-      run: the run.
-      spec: the scenario's sections.
-    """
+    """Return `canaries.csv` of a run that has ended, where it is audited."""
     if spec.privacy is None or spec.privacy.audit is None:
         return {}
     plan = run.plan
@@ -37,12 +32,7 @@ def tables(run: Run, spec: Any) -> dict[str, Record]:
 
 
 def columns(tables: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any]) -> Record:
-    """Return the ε that the canaries of a run show, as columns of `summary.csv`.
-
-    Args:
-      tables: name -> rows, stacked, of the run.
-      scenario: resolved, as plain values.
-    """
+    """Return the ε that the canaries of a run show, as columns of `summary.csv`."""
     if "canaries" not in tables:
         return {}
     canaries = tables["canaries"][0]

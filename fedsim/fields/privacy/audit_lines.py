@@ -1,6 +1,5 @@
 """Sentences about audited privacy: the lower bound on ε beside the upper one."""
 
-import math
 from collections.abc import Callable, Sequence
 
 from fedsim.study.summary import Record, grouped, variation_of
@@ -12,10 +11,6 @@ SHOWN = (
     "Audit{of}: canaries show {bound} ({confidence:.4g} % confidence{each}); the accountant allows "
     "{upper}."
 )
-NOTHING = "no ε above 0"
-ONE = "an ε of at least {low:.3g}"
-SEVERAL = "an ε of at least {low:.3g} to {high:.3g} in {runs} runs"
-ALL = "Audit: summary.csv has the lower bounds on ε of {runs} runs, beside the accountant's ε."
 ABOVE = (
     "Audit{of}: in {above} of {runs} runs the lower bound is above the accountant's ε, which "
     "happens by chance to {chance:.3g} % of sound runs at most{remedy}."
@@ -34,11 +29,6 @@ def findings(
     A lower bound holds with its confidence for one run, so that of several runs each is told. There
     are no sentences where nothing was audited.
 
-    Args:
-      summary: rows of `summary.csv`.
-      words: returns a variation in words.
-      compared: rows of `compare.csv`, which say nothing of audits.
-
     >>> row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 1.25, "epsilon_confidence": 0.95}
     >>> for line in findings([row]):
     ...     print(line)
@@ -47,8 +37,6 @@ def findings(
     audited = [row for row in summary if row.get("epsilon_low") is not None]
     groups = grouped(audited, key=lambda row: (row["method"], variation_of(row)))
     lines = []
-    if len(groups) > MOST:
-        lines.append(ALL.format(runs=len(audited)))
     for method, variation in sorted(groups, key=lambda name: _upper(groups[name])):
         rows = groups[method, variation]
         of = ""
@@ -70,34 +58,21 @@ def _upper(rows: Sequence[Record]) -> float:
 def _shown(rows: Sequence[Record], of: str) -> str:
     """Both bounds of one method under one variation."""
     lows = [row["epsilon_low"] for row in rows]
-    low = min(lows)
-    high = max(lows)
-    if high == 0:
-        bound = NOTHING
-    elif low == high:
-        bound = ONE
-    else:
-        bound = SEVERAL
-
-    upper = "any"
-    if math.isfinite(_upper(rows)):
-        upper = f"{_upper(rows):.4g}"
+    bound = f"an ε of at least {min(lows):.3g}"
+    if max(lows) > min(lows):
+        bound += f" to {max(lows):.3g} in {len(rows)} runs"
+    elif max(lows) == 0:
+        bound = "no ε above 0"
     each = " each" if len(rows) > 1 else ""
-    return SHOWN.format(
-        of=of,
-        bound=bound.format(low=low, high=high, runs=len(rows)),
-        confidence=100 * rows[0]["epsilon_confidence"],
-        each=each,
-        upper=upper,
-    )
+    confidence = 100 * rows[0]["epsilon_confidence"]
+    upper = f"{_upper(rows):.4g}".replace("inf", "∞")
+    return SHOWN.format(of=of, bound=bound, confidence=confidence, each=each, upper=upper)
 
 
 def _above(rows: Sequence[Record], of: str, groups: int) -> list[str]:
     """In how many runs a lower bound is above the upper one, and what to do if chance is unlikely.
 
     Args:
-      rows: the runs of one method under one variation.
-      of: their name in the sentence.
       groups: methods and variations that may get the remedy.
     """
     above = sum(row["epsilon_low"] > row["epsilon"] for row in rows)

@@ -11,19 +11,17 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import UNKNOWN
 from fedsim.codecs.hadamard import padded
 from fedsim.errors import PrivacyError
-from fedsim.fields.privacy.counting import (
-    DISTRIBUTED,
-    Buffers,
-    adaptive_noise_split,
+from fedsim.fields.privacy.counting.accountant import (
     by_dp_accounting,
-    cohort_size,
-    epsilon_after,
-    optimised_buffers,
-    pattern_of,
     solve_noise_multiplier,
+    spending,
 )
 from fedsim.fields.privacy.counting.auditing import auditor
+from fedsim.fields.privacy.counting.distributed import cohort_size
+from fedsim.fields.privacy.counting.gaussian import adaptive_noise_split
+from fedsim.fields.privacy.counting.records import DISTRIBUTED
 from fedsim.fields.privacy.counting.refusals import require_accountable
+from fedsim.fields.privacy.counting.strategies import Buffers, optimised_buffers, pattern_of
 from fedsim.fields.privacy.keys import AdaptiveClip
 from fedsim.fields.privacy.private_mean import COUNTS_PER_STD
 from fedsim.fields.privacy.samples import samples_spent
@@ -56,8 +54,6 @@ class Budget(NamedTuple):
     """What the clients of a run and their samples may spend.
 
     Attributes:
-      of_clients: whether the scenario has a section `privacy`.
-      canaries: clients by which it is audited.
       spent: rounds -> ε that they spend; None: not known yet, or clients are not private.
       counted_again: rounds -> the same by dp-accounting; None: it counts anyway, or cannot.
       samples_spent: (steps, samples) of a client -> ε of its samples; None without `client.dp_sgd`.
@@ -81,11 +77,12 @@ def solve_privacy(facts: Facts) -> None:
         return
     spec = facts.spec.model_copy(update={"privacy": section})
     facts.scenario = facts.scenario._replace(spec=spec)
-    spent = spent_after(section, facts.cohort, facts.eligible, spec.rounds)
+    cohort = facts.cohort.sampling
+    spent = spending(section, cohort, clients=facts.eligible, rounds=spec.rounds)
     counted_again = None
     if section.noise_multiplier > 0 and spec.rounds > 0:
         counted_again = by_dp_accounting(
-            section, facts.cohort.sampling, clients=facts.eligible, planned=spec.rounds
+            section, cohort, clients=facts.eligible, rounds=spec.rounds
         )
     inputs = facts.plan_inputs
     if inputs.of_fields is not UNKNOWN:
@@ -111,31 +108,22 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int, travelli
     """Return the section `privacy` with everything filled in, and z solved where it has an ε.
 
     Args:
-      scenario: as read.
-      cohort: how clients are drawn.
       eligible: clients that can be drawn, under the seed that has the fewest.
       travelling: shapes of the variables that a client sends.
-
-    Raises:
-      ScenarioError: where z and ε, or the accountant, cannot be as the section says.
     """
     parameters = sum(leaf.size for leaf in jax.tree.leaves(travelling["params"]))
     section = scenario.spec.privacy
-    given = section.noise_multiplier
-    if given is None and section.epsilon is None:
+    if section.noise_multiplier is None and section.epsilon is None:
         text = "needs noise_multiplier, or an epsilon that it is solved for"
         raise scenario.error(("privacy",), f"{text}; write one of them")
-    # Of a resolved scenario, which has z and ε, z is what is counted.
-    counted = section if given is None else section.model_copy(update={"epsilon": None})
     try:
-        require_accountable(counted, cohort.sampling, eligible)
+        require_accountable(section, cohort.sampling)
         _require_audit(section, cohort, eligible)
         section = _with_counts(section, cohort, eligible, parameters)
         section = _with_matrix(scenario, section, cohort, eligible)
         section = _solved(scenario, section, cohort, eligible)
         _require_room_for_count(section, cohort, eligible)
-        rounds = scenario.spec.rounds
-        spent_after(section, cohort, eligible, rounds)(rounds)
+        _spent(section, cohort, eligible, scenario.spec.rounds)
     except PrivacyError as error:
         raise scenario.error(_path_of(error), str(error)) from error
     return section
@@ -168,11 +156,7 @@ def _path_of(error: PrivacyError) -> KeyPath:
 
 
 def _with_counts(section: Any, cohort: Cohort, eligible: int, parameters: int) -> Any:
-    """Return the section with the shares of its noise and their dimension, if clients add it.
-
-    Raises:
-      PrivacyError: for a dimension that is not that of the model.
-    """
+    """Return the section with the shares of its noise and their dimension, if clients add it."""
     mechanism = section.mechanism
     if mechanism.kind not in DISTRIBUTED:
         return section
@@ -217,11 +201,11 @@ def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> 
         return section.model_copy(update={"noise_multiplier": z})
 
     # A resolved scenario has both, and is a scenario as well.
-    enough = spent_after(section, cohort, eligible, rounds)(rounds)
+    enough = _spent(section, cohort, eligible, rounds)
     too_much = math.inf
     if z * (1 - PRECISION) >= LEAST_NOISE:
         less = section.model_copy(update={"noise_multiplier": z * (1 - PRECISION)})
-        too_much = spent_after(less, cohort, eligible, rounds)(rounds)
+        too_much = _spent(less, cohort, eligible, rounds)
     if rounds > 0 and not enough <= section.epsilon < too_much:
         text = f"is {z:g}, and epsilon {section.epsilon:g} asks for another over {rounds} rounds"
         path = ("privacy", "noise_multiplier")
@@ -230,11 +214,7 @@ def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> 
 
 
 def _require_room_for_count(section: Any, cohort: Cohort, eligible: int) -> None:
-    """Refuse an adaptive clip whose count alone spends more than z allows for all.
-
-    Raises:
-      PrivacyError: naming the deviation of the count.
-    """
+    """Refuse an adaptive clip whose count alone spends more than z allows for all."""
     clip = section.clip
     if isinstance(clip, AdaptiveClip):
         count_std = clip.count_std or _expected(cohort, eligible) / COUNTS_PER_STD
@@ -248,23 +228,5 @@ def _expected(cohort: Cohort, eligible: int) -> float:
     return float(np.broadcast_to(cohort.share(population), eligible).sum())
 
 
-def spent_after(
-    section: Any, cohort: Cohort, eligible: int, planned: int
-) -> Callable[[int], float]:
-    """Return rounds -> ε that they spend.
-
-    Args:
-      section: the section `privacy`, with its noise multiplier.
-      cohort: how clients are drawn.
-      eligible: clients that can be drawn.
-      planned: rounds of the run.
-    """
-    # ε is counted for z, whether or not it was solved for.
-    counted = section.model_copy(update={"epsilon": None})
-
-    def spent(rounds: int) -> float:
-        return epsilon_after(
-            counted, cohort.sampling, clients=eligible, rounds=rounds, planned=planned
-        )
-
-    return spent
+def _spent(section: Any, cohort: Cohort, eligible: int, rounds: int) -> float:
+    return spending(section, cohort.sampling, clients=eligible, rounds=rounds)(rounds)

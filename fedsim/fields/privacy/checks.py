@@ -8,7 +8,7 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import Link, factory_of
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.traits import SILENT, Reason, Voice
-from fedsim.fields.privacy.counting import DISTRIBUTED
+from fedsim.fields.privacy.counting.records import DISTRIBUTED
 from fedsim.fields.privacy.keys import PRIVATE_MEAN
 from fedsim.fields.privacy.mechanism import Mechanism
 from fedsim.types import RowStage

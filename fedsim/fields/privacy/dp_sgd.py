@@ -24,7 +24,6 @@ def dp_sgd(
     because no factor bounds it. The reported loss is the mean over the batch, without noise.
 
     Args:
-      clip: C.
       noise_multiplier: z; 0 draws no noise.
       expected: b, or all samples of a client that has fewer; None: all of every client.
       microbatch: samples whose gradients are held at a time; None: those of the batch.
@@ -59,12 +58,7 @@ def _clipped_sum(
     """Return the mean loss of a batch, and the sum of its samples' clipped gradients.
 
     Args:
-      task: what there is to learn.
-      variables: the model.
-      batch: the samples.
       objective: what is minimised in place of the loss, as of `ValueAndGrad`.
-      clip: C.
-      microbatch: as of `dp_sgd`.
     """
     rows = len(batch.mask)
     held = min(microbatch or rows, rows)

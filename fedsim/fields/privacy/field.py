@@ -106,8 +106,8 @@ def _conditions(conditions: Conditions, setting: SeedSetting) -> Conditions:
     if conditions.absent is not None:
         present &= ~conditions.absent
     eligible = np.flatnonzero(present)
-    canaries = draw_canaries(budget.canaries, eligible, federation.N, setting.seed)
-    return conditions._replace(marked=canaries.within, in_vain=canaries.without)
+    within, without = draw_canaries(budget.canaries, eligible, federation.N, setting.seed)
+    return conditions._replace(marked=within, in_vain=without)
 
 
 def _meters(setting: RunSetting) -> list[Meter]:

@@ -6,11 +6,7 @@ Record = dict[str, Any]
 
 
 def lines(expected: Record) -> dict[str, str]:
-    """Return name -> line, of clients and of samples where they are private.
-
-    Args:
-      expected: what `fedsim check` found.
-    """
+    """Return name -> line, of clients and of samples where they are private."""
     told = {}
     if "privacy" in expected:
         told["privacy"] = _of_clients(expected)

@@ -15,10 +15,6 @@ def forked(before: Any, after: Any) -> str:
     """Return why a run cannot go on with other sections; empty where it can.
 
     ε composes over all rounds, and is counted as if all were like those of the fork.
-
-    Args:
-      before: the sections of the run.
-      after: those of the fork.
     """
     is_private = any(spec.privacy or spec.client.dp_sgd for spec in (before, after))
     spent = lambda spec: (spec.privacy, spec.client.dp_sgd, spec.cohort, spec.rounds)
@@ -29,12 +25,7 @@ def forked(before: Any, after: Any) -> str:
 
 
 def resumed(fields: Sequence[str], present: dict[str, Any]) -> str:
-    """Return why other rounds need other noise; empty where something else differs.
-
-    Args:
-      fields: dotted paths in which a run differs from the recorded one.
-      present: the identity of the run that would resume it.
-    """
+    """Return why other rounds need other noise; empty where something else differs."""
     is_of_noise = bool(fields) and all(field.startswith(PLANNED) for field in fields)
     return MORE_ROUNDS if is_of_noise and _is_planned(present) else ""
 

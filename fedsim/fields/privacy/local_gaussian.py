@@ -7,7 +7,7 @@ from annotated_types import Gt
 
 from fedsim import tree
 from fedsim.compose import stage
-from fedsim.fields.privacy.counting import local_gaussian_std
+from fedsim.fields.privacy.counting.gaussian import local_gaussian_std
 from fedsim.limits import Delta, Epsilon
 from fedsim.types import Context, RowStage, Updates
 

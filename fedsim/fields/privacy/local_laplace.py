@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from annotated_types import Gt
 
 from fedsim.compose import stage
-from fedsim.fields.privacy.counting import local_laplace_scale
 from fedsim.limits import Epsilon
 from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Updates
@@ -35,7 +34,7 @@ def local_laplace(norm: Annotated[float, Gt(0)], epsilon: Epsilon) -> RowStage:
       Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity in Private Data
       Analysis, doi:10.1007/11681878_14.
     """
-    scale = local_laplace_scale(norm, epsilon)
+    scale = 2 * norm / epsilon
 
     def apply(updates: Updates, context: Context) -> Updates:
         shorter = _within(updates.delta, norm)

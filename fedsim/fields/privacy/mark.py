@@ -17,12 +17,7 @@ LOCAL = ("local_gaussian", "local_laplace")
 
 
 def mark(columns: Iterable[str], scenario: Mapping[str, Any]) -> str:
-    """The mark of private runs; empty where no run is private.
-
-    Args:
-      columns: of their `rounds.csv`.
-      scenario: resolved, as plain values.
-    """
+    """The mark of private runs; empty where no run is private."""
     units = []
     if "epsilon" in columns:
         units.append(CLIENT)

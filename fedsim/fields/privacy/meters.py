@@ -9,11 +9,7 @@ from fedsim.engine.records import DispatchedRound
 
 
 class Epsilon(Meter):
-    """Says which ε all rounds so far have spent.
-
-    Args:
-      spent: rounds done -> ε.
-    """
+    """Says which ε all rounds so far have spent."""
 
     def __init__(self, spent: Callable[[int], float]):
         self.spent = spent
@@ -28,7 +24,6 @@ class SampleEpsilon(Meter):
 
     Args:
       spent: (steps, samples) of a client -> ε of its samples.
-      sizes: training samples of every client `[N]`.
 
     Attributes:
       released: local steps behind the messages that each client sent `[N]`.

@@ -9,7 +9,7 @@ from fedsim.assemble.experiment import Experiment
 from fedsim.assemble.plans import of_first_seed
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.shared_leaves import shared_leaves
-from fedsim.fields.privacy.counting import DISTRIBUTED
+from fedsim.fields.privacy.counting.records import DISTRIBUTED
 from fedsim.fleet import Plan
 
 # Mechanisms whose noise of one round is independent of that of the others.
@@ -60,7 +60,6 @@ def _of_samples(spec: Any, plan: Plan, parameters: int) -> list[str]:
 
 
 def _clients(plan: Plan) -> int:
-    """The clients of a round."""
     return max(min(plan.nominal, len(plan.eligible)), 1)
 
 

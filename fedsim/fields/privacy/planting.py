@@ -16,7 +16,6 @@ def canary_direction(like: Tree, id: jax.Array) -> Tree:
 
     Args:
       like: an update, of which shapes and dtypes count.
-      id: the client's id.
     """
     key = jax.random.fold_in(jax.random.key(tag_of("canary")), id)
     return tree.direction(like, key)
@@ -27,9 +26,6 @@ def planting(width: int | None = None) -> Stage:
 
     Its state is the bound C that the rule clips by. Random directions are nearly orthogonal to each
     other and to other updates, so that a canary leaves its own trace.
-
-    Args:
-      width: rows at a time, as in `lift`.
 
     References:
       Andrew et al. 2023, One-shot Empirical Privacy Estimation for Federated Learning,

@@ -65,7 +65,6 @@ def private_mean(
     before they were clipped.
 
     Args:
-      bound: C.
       noise_multiplier: z; 0 draws no noise.
       mechanism: how the noise of one round depends on that of the rounds before.
       width: rows that are clipped at a time, as in `lift`.
@@ -140,7 +139,6 @@ def private_sum(clip: float, least: int) -> Rule:
     """Return the mean over the clients expected in a round, of updates that have noise already.
 
     Args:
-      clip: C, which the clients clip to.
       least: messages that a round needs; with fewer it is skipped.
 
     Reports: `privacy/clip`, C.
@@ -163,7 +161,6 @@ def _key(context: Context, name: str):
 
 
 def _count_std(bound: Bound, m: Float[Array, ""]):
-    """Return σ_b."""
     return m / COUNTS_PER_STD if bound.count_std is None else bound.count_std
 
 

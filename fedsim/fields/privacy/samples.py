@@ -22,9 +22,10 @@ from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation
 from fedsim.engine.frozen import bound, without_frozen
 from fedsim.errors import PrivacyError
-from fedsim.fields.privacy.counting import least_noise, sample_epsilon_after
+from fedsim.fields.privacy.counting.accountant import least_noise
 from fedsim.fields.privacy.counting.extra import dp_accounting
-from fedsim.fields.privacy.counting.ranges import require_noise
+from fedsim.fields.privacy.counting.refusals import require_noise
+from fedsim.fields.privacy.counting.samples import sample_epsilon_after
 from fedsim.fleet import Local
 from fedsim.fleet.local import planned_steps
 from fedsim.scenario.scenario import Scenario
@@ -70,11 +71,7 @@ def solve_noise(facts: Facts) -> None:
 
 
 def with_noise(scenario: Scenario, local: Local, federations: Mapping[int, Federation]) -> Scenario:
-    """Return the scenario with z of `client.dp_sgd` solved for its ε, where it has one.
-
-    Raises:
-      ScenarioError: where it needs one of the two, or z is too small for the ε.
-    """
+    """Return the scenario with z of `client.dp_sgd` solved for its ε, where it has one."""
     section = scenario.spec.client.dp_sgd
     if section is None:
         return scenario
@@ -89,11 +86,7 @@ def with_noise(scenario: Scenario, local: Local, federations: Mapping[int, Feder
 
 
 def _noise_of(scenario: Scenario, local: Local, federations: Mapping[int, Federation]) -> float:
-    """Return z of `client.dp_sgd`: as given, or such that every sample keeps its ε.
-
-    Raises:
-      PrivacyError: naming the key.
-    """
+    """Return z of `client.dp_sgd`: as given, or such that every sample keeps its ε."""
     section = scenario.spec.client.dp_sgd
     z = section.noise_multiplier
     target = section.epsilon
@@ -240,12 +233,7 @@ def with_gradients(
     """Return bytes of the largest value on a lane, which may be the gradients of many samples.
 
     Args:
-      scenario: as read.
       activations: bytes of the largest value that the model makes of a batch, by its rows.
-      shapes: of the start variables.
-
-    Returns:
-      The bytes, by the rows of a batch.
     """
     section = scenario.spec.client.dp_sgd
     if section is None:

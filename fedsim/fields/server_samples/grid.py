@@ -17,10 +17,6 @@ def as_read(document: Document, cells: list[Cell]) -> list[Cell]:
     A server that keeps samples that its rule does not read is refused. In a comparison some rules
     may read them, and the others still have to train on the same samples. So each cell whose rule
     does not read them is read again, with the rules that do in its `compare.methods`.
-
-    Args:
-      document: the document of the base scenario.
-      cells: the cells of the grid.
     """
     rules = [_rule_that_reads(cell.scenario.spec) for cell in cells]
     reading_rules = sorted(set(rules) - {""})

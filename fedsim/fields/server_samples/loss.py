@@ -39,8 +39,6 @@ def server_loss(samples: ServerSamples, task: Task, shared: Shared) -> ServerLos
     """Return `Context.server_loss`: the loss of any parameters on the server's samples.
 
     Args:
-      samples: the server's samples.
-      task: model and loss.
       shared: the shared variables, which give leaves that the parameters lack, and statistics.
     """
     return Partial(partial(_mean_loss, task), shared, samples)
@@ -57,10 +55,6 @@ def _mean_loss(
     """Return the mean loss over samples, or over the tokens that have a label, batch by batch.
 
     Args:
-      task: model and loss.
-      shared: the shared variables.
-      samples: the server's samples.
-      params: the parameters that are scored.
       batch: samples to draw with replacement; None: all samples.
       key: draws them.
     """

@@ -25,18 +25,7 @@ ALONE = Width(lanes=1, block=1)  # of a single client
 
 
 class ServerTraining:
-    """The server's own training: in every round, the work of one more client.
-
-    Args:
-      mesh: a lane of plain `sgd`.
-      plan: the run's plan.
-      dtype: dtype of the floats.
-      root: the run's root key.
-      frozen: leaves of the model that nobody trains.
-
-    Attributes:
-      root: the root key of this training.
-    """
+    """The server's own training: in every round, the work of one more client."""
 
     def __init__(
         self, mesh: Mesh, plan: Plan, dtype: np.dtype, root: Key[Array, ""], frozen: Tree = ()
@@ -67,10 +56,7 @@ class ServerTraining:
         """Return the server's own update of a round, and the buffers that it was made in.
 
         Args:
-          sent: the variables that were sent.
-          round: the round.
           previous: buffers of a round before, which are reused.
-          pieces: how the steps are cut into calls.
         """
         cohort, _ = self.plan.round(round)
         cohorts = [RunCohort(self.plan, cohort)]
@@ -104,9 +90,6 @@ def server_plan(plan: Plan) -> Plan:
     """Return the plan of the server's own training: it is the only client of a federation.
 
     Its batches are drawn from their own random stream.
-
-    Args:
-      plan: the run's plan.
     """
     return Plan(
         federation=_server_as_client(plan.federation),

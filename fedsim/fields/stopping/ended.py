@@ -9,12 +9,7 @@ from fedsim.fields.stopping.meter import Stopping, deciding_metric
 
 
 def columns(tables: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any]) -> Record:
-    """Return the columns of `summary.csv`.
-
-    Args:
-      tables: name -> rows of the run.
-      scenario: as plain values.
-    """
+    """Return the columns of `summary.csv`."""
     if scenario.get("stop") is None:
         return {}
     stop = Stop.model_validate(scenario["stop"])

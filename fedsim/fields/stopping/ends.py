@@ -12,10 +12,8 @@ class Ends(NamedTuple):
     """The ends of a method's runs under one variation.
 
     Attributes:
-      method: its label.
       variation: in words; empty where nothing varies.
       rounds: the last round of every run.
-      early: whether it ended early.
     """
 
     method: str
@@ -35,13 +33,7 @@ class Ends(NamedTuple):
 
 
 def ends_of(summary: Sequence[Record], rounds: Sequence[Record], context: Context) -> list[Ends]:
-    """Return where runs ended, variation by variation; nothing unless some of several ended early.
-
-    Args:
-      summary: rows of `summary.csv`.
-      rounds: rows of `rounds.csv`.
-      context: what is shown.
-    """
+    """Return where runs ended, by variation; nothing unless some of several ended early."""
     if len(summary) < 2 or all(run.get("stopped") is None for run in summary):
         return []
     last: dict[tuple[str, str, int], int] = {}

@@ -33,12 +33,7 @@ NOTE = "the round in which each run ended; filled: early; bars are means"
 def figures(
     frames: Mapping[str, pd.DataFrame], context: Context
 ) -> Iterator[tuple[str, list["Figure"]]]:
-    """Yield the figure `stopping`, where some of several runs ended early.
-
-    Args:
-      frames: tables by name.
-      context: what is shown.
-    """
+    """Yield the figure `stopping`, where some of several runs ended early."""
     if "summary" not in frames or "rounds" not in frames:
         return
     ends = ends_of(rows_of(frames["summary"]), rows_of(frames["rounds"]), context)
@@ -59,12 +54,7 @@ def _figure(ends: Sequence[Ends], context: Context) -> "Figure":
 
 
 def picture_on_page(ends: Sequence[Ends], context: Context) -> Markup:
-    """The same for the page, with the rounds of every method for the pointer.
-
-    Args:
-      ends: what is drawn.
-      context: what is shown.
-    """
+    """The same for the page, with the rounds of every method for the pointer."""
     from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
 
     names = [literal(each.title, LONGEST) for each in ends]
@@ -83,14 +73,7 @@ def picture_on_page(ends: Sequence[Ends], context: Context) -> Markup:
 def draw(
     axes: "Axes", ends: Sequence[Ends], names: Sequence[str], context: Context
 ) -> list["Line2D"]:
-    """Draw a line for each: a dot per run, hollow where it played all its rounds -> bars of means.
-
-    Args:
-      axes: to draw in.
-      ends: what is drawn.
-      names: of the lines.
-      context: what is shown.
-    """
+    """Draw a line for each: a dot per run, hollow where it played all rounds -> bars of means."""
     bars = []
     for line, each in enumerate(ends):
         colour = colour_of(context.rank_of(each.method))

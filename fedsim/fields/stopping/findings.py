@@ -24,11 +24,6 @@ def findings(
     The latter is tested against the baseline, after Holm over all rows of `compare.csv`; nothing is
     said where no difference is significant.
 
-    Args:
-      summary: rows of `summary.csv`.
-      words: returns a variation in words.
-      compared: rows of `compare.csv` of the other methods where a comparison asks.
-
     >>> findings([{"stopped": 16}, {"stopped": 20}, {"stopped": None}])[0]
     '2 of 3 runs ended early, after 16 to 20 rounds. Scores are of unequal numbers of rounds; the \
 column stopped has each.'
@@ -37,11 +32,7 @@ column stopped has each.'
 
 
 def _earlier(compared: Sequence[Record]) -> list[str]:
-    """Who ended earlier or later than the baseline by most; nothing where that is not significant.
-
-    Args:
-      compared: rows of `compare.csv` of the other methods where a comparison asks.
-    """
+    """Who ended earlier or later than the baseline by most, where that is significant."""
     significant = []
     for row in compared:
         p = row.get(f"{ROUNDS}_p_adjusted")

@@ -16,12 +16,7 @@ SCORES = ("_accuracy", "_loss", "_mean", "_r2", "_mae")  # end the names of colu
 class Stopping(Meter):
     """Counts the evaluated rounds without progress.
 
-    Args:
-      stop: the section.
-      metric: the column of `rounds.csv` that decides.
-
     Attributes:
-      decides: whether the metric does.
       best: the best value so far; None: no row had a number.
       best_round: of that value; of the first row, as long as there is none.
       counted: the value that the next one is measured against.
@@ -40,11 +35,7 @@ class Stopping(Meter):
         self.waited = 0
 
     def ends_with(self, row: Columns) -> bool:
-        """Count an evaluated round, and return whether it is the last one.
-
-        Raises:
-          ScenarioError: where its row has no such column.
-        """
+        """Count an evaluated round, and return whether it is the last one."""
         self._demand_columns(row)
         value = row.get(self.metric)
         if value is not None and math.isnan(value):
@@ -74,11 +65,7 @@ class Stopping(Meter):
         return self.stop.restore == "best" and row["round"] == self.best_round
 
     def _demand_columns(self, row: Columns) -> None:
-        """Refuse what no row has: some columns are known in a run alone.
-
-        Raises:
-          ScenarioError: with the key.
-        """
+        """Refuse what no row has: some columns are known in a run alone."""
         if self.decides and self.metric not in row:
             scores = [name for name in row if name.endswith(SCORES)]
             text = f"{self.metric} is no column of rounds.csv; write {joined(scores)}"
@@ -89,7 +76,6 @@ class Stopping(Meter):
                 raise ScenarioError([Problem(f"stop.at_most.{name}", text)])
 
     def _is_due(self, value: float | None, row: Columns) -> bool:
-        """Whether a condition holds in a row."""
         if self.stop.patience is not None and self.waited >= self.stop.patience:
             return True
         if self._reaches_target(value):
@@ -118,12 +104,7 @@ def decides(stop: Stop) -> bool:
 
 
 def spent(row: Columns, name: str) -> float:
-    """Return what a run has spent by a row.
-
-    Args:
-      row: of `rounds.csv`.
-      name: a key of `at_most`.
-    """
+    """Return what a run has spent by a row."""
     if name == "bytes":
         return (row["bytes_up"] or 0) + (row["bytes_down"] or 0)
     value: Any = row.get(name)
@@ -134,8 +115,6 @@ def deciding_metric(stop: Stop, score: str, accurate: bool) -> str:
     """Return the column that decides; by default that of the scenario's metric on validation data.
 
     Args:
-      stop: the section.
-      score: `evaluate.metric`.
       accurate: whether there is any accuracy; without it the loss decides.
 
     >>> stop = Stop(patience=3)

@@ -23,12 +23,7 @@ TITLES = {
 
 
 def section(sources: Sequence[Source], context: Context) -> Section | None:
-    """Where runs ended; None unless some of several ended early.
-
-    Args:
-      sources: runs and comparisons.
-      context: what is shown.
-    """
+    """Where runs ended; None unless some of several ended early."""
     summary = rows_in(tables_of(sources, "summary"))
     ends = ends_of(summary, rows_in(tables_of(sources, "rounds")), context)
     if not ends:
@@ -46,7 +41,6 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
 
 
 def _row(row: Record, shown: Sequence[str], context: Context) -> dict[str, Any]:
-    """A line of the table."""
     title = ", ".join(filter(None, (row["method"], context.words(variation_of(row)))))
     cells = []
     for name in shown:

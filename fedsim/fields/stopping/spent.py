@@ -30,11 +30,6 @@ def columns(
     Differences to the baseline are paired by seed. Runs that diverged are left out with their seed:
     what they would have taken is not known. Holm's adjustment is over all rows, of each column by
     itself; rows with equal values are one test.
-
-    Args:
-      compared: rows of `compare.csv`.
-      summary: rows of `summary.csv`.
-      rounds: rows of `rounds.csv`.
     """
     if all(run.get("stopped") is None for run in summary):
         return [{} for _ in compared]

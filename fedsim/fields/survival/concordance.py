@@ -47,7 +47,6 @@ def _concordant(
     Args:
       output: of every sample `[n]`.
       place: whole numbers from 0 on `[n]`.
-      weights: `[n]`.
       events: the same, 0 where there is no event `[n]`.
     """
     rank = np.unique(output, return_inverse=True)[1]

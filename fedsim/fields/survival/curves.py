@@ -10,12 +10,7 @@ from fedsim.fields.survival.targets import TIMES
 
 
 def tables(run: Run, spec: Any) -> dict[str, Record]:
-    """Return the survival of every client's training samples, where targets are times.
-
-    Args:
-      run: a run that has ended.
-      spec: the scenario's sections.
-    """
+    """Return the survival of every client's training samples, where targets are times."""
     del spec
     federation = run.plan.federation.unpooled
     if run.program.task.loss.targets != TIMES or federation.N > MAX_LISTED_CLIENTS:

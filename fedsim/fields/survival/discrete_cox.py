@@ -93,11 +93,7 @@ def _in_intervals(ends: tuple[float, ...]) -> Loss:
 
 
 def _with_baseline(model: Model, intervals: int) -> Model:
-    """A model of one output -> the one that returns α + o for every interval.
-
-    Raises:
-      ContractError: for a model whose parameters have no names.
-    """
+    """A model of one output -> the one that returns α + o for every interval."""
 
     def inner(variables):
         params = {name: leaf for name, leaf in variables["params"].items() if name != BASELINE}

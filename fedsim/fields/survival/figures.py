@@ -20,24 +20,14 @@ HIGH = 1.75  # inches of the axes
 def figures(
     frames: Mapping[str, pd.DataFrame], context: Context
 ) -> Iterator[tuple[str, list["Figure"]]]:
-    """Yield the figure `survival`, where there is its table.
-
-    Args:
-      frames: tables by name.
-      context: what is shown.
-    """
+    """Yield the figure `survival`, where there is its table."""
     table = frames.get("survival")
     if table is not None and len(table):
         yield "survival", [figure_of_survival(table, context)]
 
 
 def figure_of_survival(table: pd.DataFrame, context: Context) -> "Figure":
-    """The curves of the clients; those after the eighth are pale.
-
-    Args:
-      table: the columns of `survival.csv`.
-      context: what is shown.
-    """
+    """The curves of the clients; those after the eighth are pale."""
     curves = steps_of(table)
     keys = [marks.Key(rank, curve.client) for rank, curve in enumerate(curves[:STRONG])]
     with style():

@@ -16,11 +16,8 @@ class Steps(NamedTuple):
     """The curve of a client, from time 0 and survival 1 on.
 
     Attributes:
-      client: its name.
       time: `[2 T + 1]`.
       survival: `[2 T + 1]`.
-      samples: of the client.
-      events: among them.
       median: the first time by which half have had an event; None: fewer have.
     """
 
@@ -33,11 +30,7 @@ class Steps(NamedTuple):
 
 
 def steps_of(table: pd.DataFrame) -> list[Steps]:
-    """Return the curves of the first method, variation and seed, those of most samples first.
-
-    Args:
-      table: the columns of `survival.csv`.
-    """
+    """Return the curves of the first method, variation and seed, those of most samples first."""
     first = next(iter(by_variant(table).values()))
     for name in ("method", "seed"):
         first = pd.DataFrame(first[first[name] == first[name].iloc[0]])

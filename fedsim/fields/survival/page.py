@@ -22,7 +22,6 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
 
     Args:
       sources: runs; of several at once, nothing is drawn.
-      context: what is shown.
     """
     del context
     table = only_table(sources, "survival")

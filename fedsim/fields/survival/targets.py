@@ -6,12 +6,7 @@ TIMES = frozenset({"times"})
 
 
 def fault_of(kind: str, y: np.ndarray) -> str:
-    """Return what is wrong with times and events; empty if nothing is.
-
-    Args:
-      kind: of the loss.
-      y: times and events `[n, 2]`.
-    """
+    """Return what is wrong with times and events; empty if nothing is."""
     time, event = y.T
     if (time <= 0).any():
         row = int((time <= 0).argmax())

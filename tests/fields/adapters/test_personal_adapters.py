@@ -108,6 +108,7 @@ DUAL = {"kind": "dual_lora", "rank": 2, "alpha": 4, "weight": 0.25}
 PARTS = {("lora_A", "lora_B"): 2 * 0.75, ("local_A", "local_B"): 2 * 0.25}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("client", "phases"),
     [
@@ -115,11 +116,7 @@ PARTS = {("lora_A", "lora_B"): 2 * 0.75, ("local_A", "local_B"): 2 * 0.25}
             {"kind": "fedrep", "head_steps": 3, "personal": LOCAL},
             [(LOCAL, 3), (["lora_A", "lora_B"], 2)],
         ),
-        pytest.param(
-            {"kind": "fedper", "personal": LOCAL},
-            [([*LOCAL, "lora_A", "lora_B"], 2)],
-            marks=pytest.mark.long,
-        ),
+        ({"kind": "fedper", "personal": LOCAL}, [([*LOCAL, "lora_A", "lora_B"], 2)]),
     ],
     ids=["fedrep", "fedper"],
 )

@@ -27,16 +27,17 @@ def servers_of(**sections):
     return seen, result.rounds
 
 
-@pytest.mark.quick(2)
+LONG = {"marks": pytest.mark.long}
+
+
 @pytest.mark.parametrize(
     "sections",
     [
-        {},
-        {"method": "fedadam"},
-        {"fleet": {"dropout": 0.9}},
-        {"schedule": "fedasync(concurrency=3)"},
+        pytest.param({}, id="mean"),
+        pytest.param({"method": "fedadam"}, id="server optimizer", **LONG),
+        pytest.param({"fleet": {"dropout": 0.9}}, id="rounds that nobody reports", **LONG),
+        pytest.param({"schedule": "fedasync(concurrency=3)"}, id="asynchronous", **LONG),
     ],
-    ids=["mean", "server optimizer", "rounds that nobody reports", "asynchronous"],
 )
 def test_the_average_follows_its_recursion(sections):
     servers, rounds = servers_of(ema=0.8, **sections)
@@ -58,7 +59,7 @@ def test_without_memory_the_average_is_the_model_and_it_changes_no_other_column(
 
 
 def test_the_average_is_stored_and_resumed(tmp_path):
-    scenario = {**SCENARIO, "ema": 0.9}
+    scenario = {**SCENARIO, "ema": 0.8}
     fedsim.run({**scenario, "rounds": 2}, out=tmp_path / "run")
     resumed = fedsim.run(scenario, out=tmp_path / "run", resume=True)
     pd.testing.assert_frame_equal(resumed.rounds, fedsim.run(scenario).rounds)

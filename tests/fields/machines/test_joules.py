@@ -23,8 +23,12 @@ def run(**sections):
     return fedsim.run({**SCENARIO, **sections})
 
 
-def test_joules_are_those_of_steps_and_bytes_and_change_no_other_bit():
-    result = run()
+@pytest.fixture(scope="module")
+def result():
+    return run()
+
+
+def test_joules_are_those_of_steps_and_bytes_and_change_no_other_bit(result):
     rounds = result.rounds
     sent = rounds["bytes_up"] + rounds["bytes_down"]
     expected = 2.0 * STEPS * rounds["round"] + 1e-3 * sent
@@ -42,7 +46,7 @@ def test_joules_are_those_of_steps_and_bytes_and_change_no_other_bit():
     ("why", "fleet"),
     [
         ("work of late clients", {"deadline": 3.5, "speed": "constant(seconds=1)"}),
-        ("of those that leave", {"dropout": 0.5}),
+        pytest.param("of those that leave", {"dropout": 0.5}, marks=pytest.mark.long),
     ],
 )
 def test_work_that_does_not_count_takes_energy(why, fleet):
@@ -76,14 +80,15 @@ def test_clients_may_differ(tmp_path, monkeypatch):
     assert repeated.tolist() == pytest.approx((again + 1e-3 * sent).tolist())
 
 
+@pytest.mark.long
 def test_pooled_training_has_no_clients_that_take_energy():
     assert "joules" not in run(method="centralised", client={"epochs": 1}).rounds
 
 
-def test_a_run_that_resumes_goes_on_counting(tmp_path):
+def test_a_run_that_resumes_goes_on_counting(tmp_path, result):
     fedsim.run(SCENARIO, rounds=2, out=tmp_path / "run")
     resumed = fedsim.run(SCENARIO, out=tmp_path / "run", resume=True)
-    assert resumed.rounds["joules"].tolist() == run().rounds["joules"].tolist()
+    assert resumed.rounds["joules"].tolist() == result.rounds["joules"].tolist()
 
 
 @pytest.mark.parametrize(

@@ -167,18 +167,6 @@ def test_a_link_has_the_rates_worked_out_by_hand(kind):
         assert np.broadcast_to(rate, 3).tolist() == pytest.approx(wanted)
 
 
-def test_a_clients_round_is_download_steps_and_upload():
-    """10 bytes at 5 and at 2 a second, 3 steps of half a second, 20 bytes at 40 and at 10 a second.
-
-    Latency is a quarter of a second each way.
-    """
-    cost = clock.Cost(np.array([3, 3]), down=10, up=20)
-    speed = clock.Speed(
-        step=0.5, down=np.array([5.0, 2.0]), up=np.array([40.0, 10.0]), latency=0.25
-    )
-    assert clock.seconds(cost, speed).tolist() == [2 + 1.5 + 0.5 + 0.5, 5 + 1.5 + 2 + 0.5]
-
-
 # --------------------------------------------------------------------------------- those that leave
 
 # when it leaves: before the model comes, half-way through the training, after its message ->

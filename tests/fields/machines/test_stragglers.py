@@ -43,12 +43,12 @@ def test_draws_depend_on_seed_round_and_client_alone():
     Clients are stragglers by the rank of a number of their own.
     """
     ids, planned = np.arange(20), np.full(20, 12)
-    whole = slowed(Stragglers(1.0), 3, 7, ids, planned, planned)
-    part = slowed(Stragglers(0.5), 3, 7, ids[::2], planned[::2], planned[::2])
+    _, of_all = slowed(Stragglers(1.0), 3, 7, ids, planned, planned)
+    slow, able = slowed(Stragglers(0.5), 3, 7, ids[::2], planned[::2], planned[::2])
     u = np.array([generator(3, Stream.STRAGGLERS, 7, k).random(2) for k in ids])
-    assert_array_equal(whole.able, 1 + np.floor(11 * u[:, 1]))
-    assert_array_equal(part.able, np.where(part.slow, whole.able[::2], 12))
-    assert set(ids[::2][part.slow]) == set(sorted(ids[::2], key=lambda k: u[k, 0])[5:])
+    assert_array_equal(of_all, 1 + np.floor(11 * u[:, 1]))
+    assert_array_equal(able, np.where(slow, of_all[::2], 12))
+    assert set(ids[::2][slow]) == set(sorted(ids[::2], key=lambda k: u[k, 0])[5:])
 
 
 @pytest.mark.parametrize("work", ["partial", pytest.param("drop", marks=pytest.mark.long)])

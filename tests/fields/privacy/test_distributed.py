@@ -16,10 +16,16 @@ from unchanged import run_of_same_bytes
 import fedsim
 from fedsim.codecs.hadamard import padded
 from fedsim.errors import ScenarioError
-from fedsim.fields.privacy.counting import Mechanism, Settings, epsilon_after, lattice_of
-from fedsim.fields.privacy.counting.distributed import discrete_gaussians, sum_divergence
+from fedsim.fields.privacy.counting.accountant import spending
+from fedsim.fields.privacy.counting.distributed import (
+    discrete_gaussians,
+    lattice_of,
+    sum_divergence,
+)
 from fedsim.fields.privacy.counting.distributed import skellam as skellam_divergences
+from fedsim.fields.privacy.counting.records import Mechanism
 from fedsim.fields.privacy.counting.renyi import of_subset
+from fedsim.fields.privacy.keys import Privacy
 from fedsim.fields.privacy.mechanisms.distributed import rounded_within
 from fedsim.fields.privacy.mechanisms.integers import alias_table, discrete_gaussian, draw, skellam
 from fedsim.fleet.sampling import Sampling
@@ -160,9 +166,11 @@ def skellam_by_bessel(variance: float, k: np.ndarray) -> np.ndarray:
     return ive(np.abs(k), variance)
 
 
-def settings(kind: Any, bits=16, dimension=1024, **changes) -> Settings:
+def section_of(kind: Any, bits=16, dimension=1024, **changes) -> Privacy:
     mechanism = Mechanism(kind, bits=bits, dimension=dimension, **changes)
-    return Settings(1.0, 1e-5, noise_multiplier=4.0, mechanism=mechanism, accountant="rdp")
+    return Privacy.model_construct(
+        clip=1.0, delta=1e-5, noise_multiplier=4.0, mechanism=mechanism, accountant="rdp"
+    )
 
 
 SAMPLINGS = [
@@ -177,12 +185,10 @@ SAMPLINGS = [
 def test_epsilon_is_above_that_of_gaussian_noise_and_comes_near_it(kind):
     """With the same std of the noise: rounding and integers only cost, and less with more bits."""
     for sampling in SAMPLINGS:
-        central = Settings(1.0, 1e-5, noise_multiplier=4.0, accountant="rdp")
-        gaussian = epsilon_after(central, sampling, clients=200, rounds=12)
-        by_bits = [
-            epsilon_after(settings(kind, bits), sampling, clients=200, rounds=12)
-            for bits in (11, 14, 20)
-        ]
+        sections = [section_of("gaussian"), *(section_of(kind, bits) for bits in (11, 14, 20))]
+        gaussian, *by_bits = (
+            spending(section, sampling, clients=200, rounds=12)(12) for section in sections
+        )
         assert sorted(by_bits, reverse=True) == by_bits
         assert gaussian <= by_bits[-1]
         if sampling.kind != "uniform":  # for which Gaussian noise has a bound of its own
@@ -192,8 +198,8 @@ def test_epsilon_is_above_that_of_gaussian_noise_and_comes_near_it(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_delta_at_this_epsilon_is_never_below_the_exact_one(kind):
     """One coordinate, one round, the longest update: δ is that of the convolved shares."""
-    section = settings(kind, dimension=1, granularity=0.25, shares=5)
-    epsilon = epsilon_after(section, Sampling("all"), clients=5, rounds=1)
+    section = section_of(kind, dimension=1, granularity=0.25, shares=5)
+    epsilon = spending(section, Sampling("all"), clients=5, rounds=1)(1)
     lattice = lattice_of(section.mechanism, 4.0)
     k = np.arange(-600, 601)
     one = gaussian_weights(lattice.std, k)

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole
 from numpy.testing import assert_allclose
 from reference.scenarios import consecutive
 from scipy import stats
@@ -213,30 +212,6 @@ def test_other_random_streams_do_not_move():
     assert noisy["test_loss"][1] != plain["test_loss"][1]
 
 
-ALLOWED = {
-    "a proximal term": {"method": "fedprox"},
-    "control variates": {"method": "scaffold"},
-    "momentum that is carried": {
-        "client": {**SMALL["client"], "momentum": 0.9, "optimizer_state": "carry"}
-    },
-    "a personal head": {"method": "fedper", "model": "mlp"},
-    "an asynchronous server": {"schedule": {"kind": "fedbuff", "buffer": 3}, "cohort": "all"},
-    "private clients": {"privacy": {"clip": 0.2, "noise_multiplier": 1.0, "delta": 1e-5}},
-    "clients alone": {"method": "local_only"},
-}
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("case", ALLOWED)
-def test_what_is_computed_from_noised_gradients_is_allowed(case):
-    result = fedsim.run({**SMALL, **ALLOWED[case], "rounds": 2})
-    assert result.status == "done"
-    epsilons = result.clients["epsilon"].to_numpy()
-    joined = result.clients["rounds_joined"].to_numpy()
-    assert (epsilons[joined > 0] > 0).all() and (epsilons[joined == 0] == 0).all()
-
-
 REFUSED = {
     "no clip": (
         {"client": {"dp_sgd": {"noise_multiplier": 1.0}}},
@@ -251,12 +226,9 @@ REFUSED = {
         "client.dp_sgd.noise_multiplier: expected 0, or a number",
     ),
 }
-QUICK = ("shuffled batches", "a cap below the batch", "gradients weighed by what came")
 
 
-@pytest.mark.parametrize(
-    "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.long) for c in REFUSED]
-)
+@pytest.mark.parametrize("case", REFUSED)
 def test_what_epsilon_does_not_cover_is_refused(case):
     changes, text = REFUSED[case]
     with pytest.raises(ScenarioError) as error:

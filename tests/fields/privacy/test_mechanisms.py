@@ -13,7 +13,7 @@ from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim import tree
-from fedsim.fields.privacy.counting import DISTRIBUTED
+from fedsim.fields.privacy.counting.records import DISTRIBUTED
 from fedsim.kinds import FAMILIES
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")

@@ -193,7 +193,6 @@ def test_a_resolved_scenario_with_a_method_can_be_read_again():
     assert fedsim.run(result.scenario).rounds.equals(result.rounds)
 
 
-UNIFORM = {"cohort": {"kind": "uniform", "size": 3}}
 LOCAL = {"kind": "local_gaussian", "norm": 1.0, "epsilon": 1.0, "delta": 1e-5}
 REFUSED = {
     "no delta": (
@@ -225,29 +224,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_epsilon_does_not_cover_is_refused_with_its_remedy(case):
-    """Which other sections are refused beside `privacy` is in tests/fits/checks.yaml."""
+    """Which sections are refused or accepted beside `privacy` is in tests/fits."""
     changes, text = REFUSED[case]
     with pytest.raises(ScenarioError) as error:
         run(**changes)
     assert text in str(error.value)
-
-
-ALLOWED = {
-    "a codec by row": {"wire": [{"kind": "top_k", "k": 3}]},
-    "an attack by row": {"wire": ["sign_flip"], "fleet": {"malicious": 0.2}},
-    "a stage by row": {"server": [{"kind": "clip", "norm": 0.1}, "mean"]},
-    "steps and optimisers behind the noise": {
-        "server": ["mean", {"kind": "aggregate_noise", "std": 0.1}, {"kind": "adam", "lr": 0.1}]
-    },
-    "availability of chance": {"fleet": {"availability": "markov", "dropout": 0.2}},
-    "uniform by rdp": {**UNIFORM, "privacy": privacy(accountant="rdp")},
-    "a proximal term": {"method": "fedprox"},
-    "everybody": {"cohort": "all"},
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", ALLOWED)
-def test_what_is_one_row_or_comes_behind_the_noise_is_allowed(case):
-    result = run(**ALLOWED[case])
-    assert result.rounds["epsilon"].iloc[-1] > 0

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from conftest import TESTS, if_whole
 
-from fedsim.fields.privacy.counting import (
+from fedsim.fields.privacy.counting.records import Mechanism
+from fedsim.fields.privacy.counting.strategies import (
     Buffers,
-    Mechanism,
     banded_coefficients,
     pattern_of,
-)
-from fedsim.fields.privacy.counting.strategies import (
     releases_of,
     squared_sensitivities,
     toeplitz_sums,
@@ -135,9 +133,8 @@ def test_a_cohort_says_how_soon_a_client_can_come_again(sampling, pattern):
 
 
 def test_independent_noise_counts_rounds():
-    count = squared_sensitivities(
-        Mechanism(), Sampling("separated", gap=3, most=2), clients=10, rounds=9, planned=9
-    )
+    sampling = Sampling("separated", gap=3, most=2)
+    count = squared_sensitivities(Mechanism(), sampling, clients=10, rounds=9)
     assert [count(t) for t in range(1, 10)] == [1, 1, 1, 2, 2, 2, 2, 2, 2]
 
 
@@ -153,7 +150,7 @@ def test_groups_that_take_turns_release_once_a_turn():
 def test_buffers_are_optimised_for_who_may_come_when():
     """They are as good as the banded root at a fraction of its memory; and can be accounted for."""
     pytest.importorskip("jax_privacy")
-    from fedsim.fields.privacy.counting import optimised_buffers
+    from fedsim.fields.privacy.counting.strategies import optimised_buffers
 
     rounds, gap, most = 60, 10, 3
     buffers = optimised_buffers(2, rounds, gap, most)

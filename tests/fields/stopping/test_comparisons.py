@@ -111,6 +111,7 @@ def test_the_page_shows_where_runs_ended_and_what_they_spent():
         assert text in made.html, text
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("pictures")
 def test_a_comparison_whose_runs_end_early_is_checked_and_says_so_once(tmp_path):
     data = {"kind": "gaussian_blobs", "samples": 240, "clients": 6, "validation": 0.2}

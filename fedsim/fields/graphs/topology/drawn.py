@@ -115,11 +115,6 @@ def _seed(draw: Draw) -> int:
 
 
 def _networkx() -> Any:
-    """Return networkx.
-
-    Raises:
-      TopologyError: where it is not installed.
-    """
     try:
         import networkx
     except ImportError:

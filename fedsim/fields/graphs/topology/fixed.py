@@ -26,7 +26,7 @@ def ring() -> Topology:
     """
 
     def edges(draw: Draw) -> Edges:
-        nodes = _at_least(draw.nodes, LEAST)
+        nodes = _enough(draw.nodes)
         node = np.arange(nodes)
         cycle = np.stack([node, (node + 1) % nodes], axis=1)
         return one_way(cycle) if draw.directed else both_ways(cycle)
@@ -46,7 +46,7 @@ def path() -> Topology:
     """
 
     def edges(draw: Draw) -> Edges:
-        node = np.arange(_at_least(draw.nodes, LEAST) - 1)
+        node = np.arange(_enough(draw.nodes) - 1)
         return both_ways(np.stack([node, node + 1], axis=1))
 
     return Topology(edges)
@@ -105,7 +105,7 @@ def star() -> Topology:
     """
 
     def edges(draw: Draw) -> Edges:
-        others = np.arange(1, _at_least(draw.nodes, LEAST))
+        others = np.arange(1, _enough(draw.nodes))
         return both_ways(np.stack([np.zeros_like(others), others], axis=1))
 
     return Topology(edges)
@@ -122,7 +122,7 @@ def complete() -> Topology:
     """
 
     def edges(draw: Draw) -> Edges:
-        nodes = _at_least(draw.nodes, LEAST)
+        nodes = _enough(draw.nodes)
         return both_ways(np.stack(np.triu_indices(nodes, k=1), axis=1))
 
     return Topology(edges)
@@ -139,7 +139,7 @@ def hypercube() -> Topology:
     """
 
     def edges(draw: Draw) -> Edges:
-        nodes = _at_least(draw.nodes, LEAST)
+        nodes = _enough(draw.nodes)
         if nodes & (nodes - 1):
             text = f"hypercube needs 2, 4, 8, ... nodes, and there are {nodes}"
             raise TopologyError("kind", f"{text}; change data.clients, or use exponential")
@@ -167,7 +167,7 @@ def exponential(peers: Literal["all", "one"] = "all") -> Topology:
     """
 
     def edges(draw: Draw) -> Edges:
-        nodes = _at_least(draw.nodes, LEAST)
+        nodes = _enough(draw.nodes)
         hops = range(_hops(nodes))
         if peers == "one":
             hops = [draw.round % len(hops)]
@@ -183,16 +183,16 @@ def _hops(nodes: int) -> int:
     return max(math.ceil(math.log2(nodes)), 1)
 
 
-def _at_least(nodes: int, least: int) -> int:
-    if nodes < least:
-        text = f"a graph has at least {least} nodes, and there is {nodes}"
+def _enough(nodes: int) -> int:
+    if nodes < LEAST:
+        text = f"a graph has at least {LEAST} nodes, and there is {nodes}"
         raise TopologyError("kind", f"{text}; raise data.clients")
     return nodes
 
 
 def _rectangle(nodes: int, rows: int) -> np.ndarray:
     """Return the nodes as a rectangle `[rows, columns]`."""
-    _at_least(nodes, LEAST)
+    _enough(nodes)
     if nodes % rows:
         text = f"{rows} rows do not divide {nodes} nodes"
         raise TopologyError("rows", f"{text}; write a divisor of data.clients")

@@ -60,13 +60,11 @@ def one_way(edges: np.ndarray) -> Edges:
     return by_target[:, ::-1]
 
 
-def require_connected(edges: Edges, nodes: int, where: str = "kind") -> None:
+def require_connected(edges: Edges, nodes: int) -> None:
     """Refuse a graph in which some node never hears of another.
 
     Args:
       edges: of the graph, or of all graphs of a run together.
-      nodes: n.
-      where: the key that decides the edges.
 
     Raises:
       TopologyError: naming the nodes of the smallest part.
@@ -89,4 +87,4 @@ def require_connected(edges: Edges, nodes: int, where: str = "kind") -> None:
         f"the graph is not connected: it has {parts} parts that do not hear of each other, "
         f"one of them {noun} {named}; add edges, or choose another seed or kind"
     )
-    raise TopologyError(where, text)
+    raise TopologyError("kind", text)

@@ -54,8 +54,6 @@ def table_of(
       mixing: whose edges are in the order of their targets.
       active: whether each node takes part `[n]`.
       shape: rows and columns, at least those of `shape_of`.
-      dtype: dtype of the weights.
-      mixes: whether nodes mix in the round.
     """
     rows, _ = shape
     place = np.arange(len(mixing.target))
@@ -90,7 +88,6 @@ def neighbourhoods_of(mixing: MixingMatrix, most: int, dtype: np.dtype) -> Neigh
     Args:
       mixing: whose edges are in the order of their targets.
       most: neighbours that any node hears, at most.
-      dtype: dtype of the weights.
     """
     nodes = mixing.nodes
     heard = np.bincount(mixing.target, minlength=nodes)

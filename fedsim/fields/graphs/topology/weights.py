@@ -40,8 +40,6 @@ def mixing_of(edges: Edges, nodes: int, weights: Weights | None) -> MixingMatrix
     counts the nodes that hear j: a node hands out equal parts to them and to itself.
 
     Args:
-      edges: of the graph.
-      nodes: n.
       weights: of a graph whose edges are undirected, rows and columns of which add up to one; None:
         of directed edges, whose columns do.
 

@@ -1,101 +1,50 @@
 """ε of a private run after any of its rounds, and the noise that an ε asks for."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import overload
+from collections.abc import Callable
 
 from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting import distributed, gaussian, losses, renyi
 from fedsim.fields.privacy.counting.extra import dp_accounting
-from fedsim.fields.privacy.counting.records import DISTRIBUTED, Settings
+from fedsim.fields.privacy.counting.records import DISTRIBUTED
 from fedsim.fields.privacy.counting.refusals import require_accountable
 from fedsim.fields.privacy.counting.strategies import pattern_of, releases_of, squared_sensitivities
+from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet.sampling import Sampling
 from fedsim.limits import LEAST_NOISE, MOST_NOISE
 
 
-@overload
-def epsilon_after(
-    section: Settings,
-    sampling: Sampling | None,
-    *,
-    clients: int,
-    rounds: int,
-    planned: int | None = None,
-) -> float: ...
-@overload
-def epsilon_after(
-    section: Settings,
-    sampling: Sampling | None,
-    *,
-    clients: int,
-    rounds: Sequence[int],
-    planned: int | None = None,
-) -> list[float]: ...
-def epsilon_after(
-    section: Settings,
-    sampling: Sampling | None,
-    *,
-    clients: int,
-    rounds: int | Sequence[int],
-    planned: int | None = None,
-) -> float | list[float]:
-    """Return ε after so many rounds, of which empty ones are spent like any other.
+def spending(
+    section: Privacy, sampling: Sampling | None, *, clients: int, rounds: int
+) -> Callable[[int], float]:
+    """Return t -> ε after t rounds, of which empty ones are spent like any other.
 
-    A number of rounds has the same ε whatever else was asked for. Under `accountant: pld`, Poisson
-    samples take about a hundredth of a second for each new number; all else takes less.
+    It has no rounds without spending, and ∞ without noise. Under `accountant: pld`, Poisson samples
+    take about a hundredth of a second for each new number of rounds; all else takes less.
 
     Args:
-      section: with its noise multiplier z; any object with the attributes of `Settings`, whose
-        mechanism has those of its kind.
-      sampling: how the cohort draws, `Cohort.sampling`.
-      clients: how many clients can be drawn.
-      rounds: a number of rounds, or several.
-      planned: the rounds that the noise of `blt` is optimised for; by default the largest of
-        `rounds`.
-
-    Returns:
-      ε, or one for each number of rounds: 0 for no rounds, ∞ without noise.
+      rounds: the largest t, for which the noise of `blt` is optimised.
 
     Raises:
       PrivacyError: for what cannot be accounted for, or an accountant that is not installed.
     """
-    require_accountable(section, sampling, clients)
+    require_accountable(section, sampling)
     assert sampling is not None
     z = section.noise_multiplier
-    if z is None:
-        text = "is not there; fedsim.noise_multiplier finds the one that privacy.epsilon asks for"
-        raise PrivacyError("noise_multiplier", text)
+    assert z is not None
     distributed.require_known_noise(section, sampling, clients)
     dp_accounting()
-
-    several = list(rounds) if isinstance(rounds, Sequence) else [rounds]
-    if min(several, default=0) < 0:
-        raise PrivacyError("rounds", f"expected an integer of at least 0, found {min(several)}")
-    longest = max(several, default=0)
-    if longest == 0:
-        epsilons = [0.0] * len(several)
-    else:
-        spent = _spending(section, sampling, clients, longest, planned or longest)
-        epsilons = [spent(z, t) for t in several]
-    return epsilons if isinstance(rounds, Sequence) else epsilons[0]
+    spent = _spending(section, sampling, clients, rounds)
+    return lambda t: spent(z, t)
 
 
 def by_dp_accounting(
-    section: Settings, sampling: Sampling, *, clients: int, planned: int
+    section: Privacy, sampling: Sampling, *, clients: int, rounds: int
 ) -> Callable[[int], float] | None:
-    """Return t -> ε after t rounds by dp-accounting, up to the planned ones.
+    """Return what `spending` does, by dp-accounting and for a noise multiplier above 0.
 
-    It takes some seconds where clients are sampled.
-
-    Args:
-      section: with its noise multiplier, above 0.
-      sampling: how the cohort draws, `Cohort.sampling`.
-      clients: how many clients can be drawn.
-      planned: the rounds that the noise of `blt` is optimised for.
-
-    Returns:
-      None where ε is of Rényi divergences: dp-accounting counts those, and knows no others.
+    It takes some seconds where clients are sampled. None where ε is of Rényi divergences:
+    dp-accounting counts those, and knows no others.
     """
     if section.accountant != "pld":
         return None
@@ -103,7 +52,7 @@ def by_dp_accounting(
     assert z is not None
     dp = dp_accounting()
     if not _is_sampled(sampling):
-        squared = squared_sensitivities(section.mechanism, sampling, clients, planned, planned)
+        squared = squared_sensitivities(section.mechanism, sampling, clients, rounds)
         return lambda t: dp.get_epsilon_gaussian(z / math.sqrt(squared(t)), section.delta)
 
     releases, norm = releases_of(section.mechanism, sampling)
@@ -125,43 +74,26 @@ def _is_sampled(sampling: Sampling) -> bool:
 
 
 def solve_noise_multiplier(
-    section: Settings, sampling: Sampling | None, *, clients: int, rounds: int
+    section: Privacy, sampling: Sampling | None, *, clients: int, rounds: int
 ) -> float:
     """Return the smallest noise multiplier z of six digits whose ε is at most `section.epsilon`.
 
-    Args:
-      section: with a target ε, as of `epsilon_after`.
-      sampling: how the cohort draws, `Cohort.sampling`.
-      clients: how many clients can be drawn.
-      rounds: how many rounds the run has.
-
-    Returns:
-      z; 0 for no rounds.
+    For no rounds it is 0.
 
     Raises:
       PrivacyError: for what cannot be accounted for, or an ε that no noise reaches.
     """
-    require_accountable(section, sampling, clients)
-    assert sampling is not None
-    target = section.epsilon
-    if target is None:
-        text = "is not there; write the epsilon to solve for, and no noise_multiplier"
-        raise PrivacyError("epsilon", text)
+    require_accountable(section, sampling)
+    assert sampling is not None and section.epsilon is not None
     dp_accounting()
-    if rounds < 0:
-        raise PrivacyError("rounds", f"expected an integer of at least 0, found {rounds}")
     if rounds == 0:
         return 0.0
-    spent = _spending(section, sampling, clients, rounds, rounds)
-    return least_noise(lambda z: spent(z, rounds), target)
+    spent = _spending(section, sampling, clients, rounds)
+    return least_noise(lambda z: spent(z, rounds), section.epsilon)
 
 
 def least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
-    """Return the smallest z of six digits whose ε is at most a target.
-
-    Raises:
-      PrivacyError: where no noise reaches it.
-    """
+    """Return the smallest z of six digits whose ε is at most a target."""
     too_little, enough = _bracket(epsilon_of, target)
     if too_little == enough:
         return enough
@@ -184,11 +116,7 @@ def least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
 
 
 def _bracket(epsilon_of: Callable[[float], float], target: float) -> tuple[float, float]:
-    """Return a z whose ε is above a target, and one whose ε is not; twice the least if it is that.
-
-    Raises:
-      PrivacyError: where no noise reaches it.
-    """
+    """Return a z whose ε is above a target, and one whose ε is not; both are the least if it is."""
     z = 1.0
     epsilon = epsilon_of(z)
     if epsilon > target:
@@ -214,10 +142,12 @@ def _six_digits(z: float) -> float:
 
 
 def _spending(
-    section: Settings, sampling: Sampling, clients: int, rounds: int, planned: int
+    section: Privacy, sampling: Sampling, clients: int, rounds: int
 ) -> Callable[[float, int], float]:
     """Return (z, t) -> ε after t rounds with noise multiplier z, for t up to `rounds`."""
-    count = _count(section, sampling, clients, rounds, planned)
+    if rounds == 0:
+        return lambda z, t: 0.0
+    count = _count(section, sampling, clients, rounds)
 
     def spent(z: float, t: int) -> float:
         if t == 0:
@@ -230,7 +160,7 @@ def _spending(
 
 
 def _count(
-    section: Settings, sampling: Sampling, clients: int, rounds: int, planned: int
+    section: Privacy, sampling: Sampling, clients: int, rounds: int
 ) -> Callable[[float, int], float]:
     """Return the same for z > 0 and t > 0."""
     delta = section.delta
@@ -269,7 +199,7 @@ def _count(
 
         return of_samples
 
-    squared = squared_sensitivities(section.mechanism, sampling, clients, rounds, planned)
+    squared = squared_sensitivities(section.mechanism, sampling, clients, rounds)
 
     def of_patterns(z: float, t: int) -> float:
         if by_pld:

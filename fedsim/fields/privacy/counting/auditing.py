@@ -9,11 +9,7 @@ from fedsim.fields.privacy.counting.extra import imported
 
 
 def auditor() -> Any:
-    """Return jax-privacy's `CanaryScoreAuditor`.
-
-    Raises:
-      PrivacyError: where it is not installed.
-    """
+    """Return jax-privacy's `CanaryScoreAuditor`; a `PrivacyError` where it is not installed."""
     module = imported("jax_privacy.auditing", package="jax-privacy", key="audit")
     return module.CanaryScoreAuditor
 
@@ -32,19 +28,15 @@ def audited_epsilon(
 
     Args:
       scores: of every canary; higher where it was more likely in.
-      takes_part: whether it was.
-      delta: δ, in (0, 1).
       confidence: probability, over coins and noise, that the true ε is no smaller.
-    References:
-      Steinke, Nasr, Jagielski 2023, Privacy Auditing with One (1) Training Run, arXiv:2305.08846,
-      theorem 5.2.
 
     Returns:
       ε, at least 0; None where a score is no number. Nothing is learned where no canary was in, or
       all were: 0.
 
-    Raises:
-      PrivacyError: where jax-privacy is not installed.
+    References:
+      Steinke, Nasr, Jagielski 2023, Privacy Auditing with One (1) Training Run, arXiv:2305.08846,
+      theorem 5.2.
 
     >>> takes_part = np.arange(100) < 50
     >>> scores = np.where(takes_part, 1.0, 0.0)

@@ -21,7 +21,8 @@ import numpy as np
 
 from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting import renyi
-from fedsim.fields.privacy.counting.records import DISTRIBUTED, Mechanism, Settings
+from fedsim.fields.privacy.counting.records import DISTRIBUTED, Mechanism
+from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet.sampling import Sampling
 
 DEVIATIONS = 4  # k: so many standard deviations of a coordinate's sum lie within the integers
@@ -74,9 +75,6 @@ def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> flo
     A coordinate of the sum of n clipped and rotated updates is about N(0, n²/d), in units of the
     clip, where the updates are alike; rounding adds the variance nγ²/4 and the noise z². k standard
     deviations of the three together are half of the range 2^bits γ, as in the paper's experiments.
-
-    Raises:
-      PrivacyError: where rounding alone takes more than the range.
     """
     room = 4.0**bits - DEVIATIONS**2 * shares
     if room <= 0:
@@ -88,17 +86,13 @@ def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> flo
     return max(granularity, least, LEAST_GRANULARITY)
 
 
-def require_known_noise(settings: Settings, sampling: Sampling, clients: int) -> None:
-    """Refuse shares of noise of whose sum no ε is known.
-
-    Raises:
-      PrivacyError: for integers that are too coarse; and as of `lattice_of` and `with_counts`.
-    """
-    z = settings.noise_multiplier
-    if settings.mechanism.kind not in DISTRIBUTED or not z:
+def require_known_noise(section: Privacy, sampling: Sampling, clients: int) -> None:
+    """Refuse shares of noise of whose sum no ε is known."""
+    z = section.noise_multiplier
+    if section.mechanism.kind not in DISTRIBUTED or not z:
         return
-    std = lattice_of(with_counts(settings.mechanism, sampling, clients), z).std
-    if _is_unknown(settings.mechanism.kind, std):
+    std = lattice_of(with_counts(section.mechanism, sampling, clients), z).std
+    if _is_unknown(section.mechanism.kind, std):
         text = f"a client's noise has the std {std:.3g} in integers, and its sums are known from"
         remedy = "write more bits or a smaller granularity, or use distributed_skellam"
         raise PrivacyError("mechanism", f"{text} {MIN_STD:g}; {remedy}")
@@ -110,11 +104,7 @@ def _is_unknown(kind: str, std: float) -> bool:
 
 
 def with_counts(mechanism: Mechanism, sampling: Sampling, clients: int) -> Mechanism:
-    """Return the mechanism with its shares; by default those of all clients of a round.
-
-    Raises:
-      PrivacyError: for more shares than there are clients, or an unknown dimension.
-    """
+    """Return the mechanism with its shares; by default those of all clients of a round."""
     size = cohort_size(sampling, clients)
     if mechanism.dimension is None:
         text = f"is needed for {mechanism.kind}: the number of parameters that a client sends"
@@ -140,21 +130,11 @@ def cohort_size(sampling: Sampling, clients: int) -> int:
 
 
 def of_one_round(
-    settings: Settings, sampling: Sampling, noise_multiplier: float, clients: int
+    section: Privacy, sampling: Sampling, noise_multiplier: float, clients: int
 ) -> np.ndarray:
-    """Return the Rényi divergences of a round, for the orders of the settings.
-
-    Args:
-      settings: for the mechanism and the orders.
-      sampling: how the cohort draws.
-      noise_multiplier: z, above 0.
-      clients: how many clients can be drawn.
-
-    Raises:
-      PrivacyError: as of `lattice_of` and `with_counts`.
-    """
-    mechanism = with_counts(settings.mechanism, sampling, clients)
-    orders = np.ceil(renyi.orders_of(settings)).astype(int)
+    """Return the Rényi divergences of a round, for the orders of the section."""
+    mechanism = with_counts(section.mechanism, sampling, clients)
+    orders = np.ceil(renyi.orders_of(section)).astype(int)
     size = cohort_size(sampling, clients)
     key = (mechanism, float(noise_multiplier), size)
     if sampling.kind != "uniform":
@@ -181,8 +161,6 @@ def _divergences(
 
     Args:
       orders: whole orders, at least 2.
-      mechanism: with its shares.
-      z: the noise multiplier.
       size: clients of a round: more than the shares where some may be missing.
       moved: by how many times Δ₂ neighbours differ.
     """
@@ -208,10 +186,8 @@ def skellam(orders: np.ndarray, l1: float, l2: float, std: float) -> np.ndarray:
     Skellam noise as well.
 
     Args:
-      orders: whole orders α, at least 2.
       l1: Δ₁, by how much neighbours differ in L1.
       l2: Δ₂, likewise in L2.
-      std: of the noise of all shares.
 
     References:
       Agarwal, Kairouz and Liu 2021, The Skellam Mechanism for Differentially Private Federated
@@ -231,11 +207,9 @@ def discrete_gaussians(
     of the sum.
 
     Args:
-      orders: the orders α.
       l1: Δ₁, by how much neighbours differ in L1.
       l2: Δ₂, likewise in L2.
       tau: τ, how far the sum is from one discrete Gaussian.
-      dimension: d, the coordinates.
 
     References:
       Kairouz, Liu and Steinke 2021, The Distributed Discrete Gaussian Mechanism for Federated
@@ -258,19 +232,15 @@ def sum_divergence(std: float, summands: int) -> float:
     return 10 * math.fsum(np.exp(-2 * math.pi**2 * std**2 * k / (k + 1)))
 
 
-def require_distributed(settings: Settings, sampling: Sampling) -> None:
-    """Refuse what noise of clients gives no guarantee for.
-
-    Raises:
-      PrivacyError: naming the key and the remedy.
-    """
-    kind = settings.mechanism.kind
+def require_distributed(section: Privacy, sampling: Sampling) -> None:
+    """Refuse what noise of clients gives no guarantee for."""
+    kind = section.mechanism.kind
     if kind not in DISTRIBUTED:
         return
-    if not isinstance(settings.clip, int | float):
+    if not isinstance(section.clip, int | float):
         text = f"an adaptive clip needs a count with noise of its own, and {kind} has none"
         raise PrivacyError("clip", f"{text}; write a number")
-    if settings.accountant == "pld":
+    if section.accountant == "pld":
         text = f"pld knows no sums of the noise {kind}"
         raise PrivacyError("accountant", f"{text}; write rdp")
     if sampling.kind in ("poisson", "cyclic_poisson"):

@@ -7,11 +7,7 @@ from fedsim.errors import PrivacyError
 
 
 def dp_accounting() -> Any:
-    """Return dp-accounting.
-
-    Raises:
-      PrivacyError: where it is not installed.
-    """
+    """Return dp-accounting; a `PrivacyError` where it is not installed."""
     return imported("dp_accounting", package="dp-accounting")
 
 
@@ -19,12 +15,7 @@ def imported(module: str, package: str, key: str = "") -> Any:
     """Return a module of a package.
 
     Args:
-      module: its full name.
-      package: what to install.
       key: the key of `privacy` that asks for it; empty: the section.
-
-    Raises:
-      PrivacyError: where it is not installed, with how to install it.
     """
     try:
         return import_module(module)

@@ -1,4 +1,4 @@
-"""One Gaussian release, exactly; and the noise of clients that trust no server.
+"""One Gaussian release, exactly; and Gaussian noise of clients that trust no server.
 
 A release is (ε, δ)-private with μ = sensitivity over std if
 
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Literal
 
 from fedsim.errors import PrivacyError
-from fedsim.fields.privacy.counting.ranges import require_delta, require_epsilon
 
 MAX_CLASSIC = 1.0  # the ε up to which the classic calibration is valid
 
@@ -35,7 +34,6 @@ def epsilon_of(mu: float, delta: float) -> float:
 
     Args:
       mu: sensitivity over std; 0: nothing is released.
-      delta: in (0, 1).
 
     >>> round(epsilon_of(1 / 5, 1e-5), 6)
     0.725522
@@ -68,24 +66,17 @@ def local_gaussian_std(
     Any two messages are neighbours, so that the sensitivity is Δ = 2 · `norm`. `exact` is the least
     std; `classic` is Δ √(2 ln(1.25/δ)) / ε, which is valid up to ε = 1.
 
-    Args:
-      norm: the bound on the norm of a message.
-      epsilon: ε.
-      delta: δ.
-      calibration: which of the two.
+    Raises:
+      PrivacyError: for `classic` above ε = 1.
+
     References:
       Balle and Wang 2018, Improving the Gaussian Mechanism for Differential Privacy,
       arXiv:1805.06530; Dwork and Roth 2014, The Algorithmic Foundations of Differential Privacy,
       theorem A.1.
 
-    Raises:
-      PrivacyError: for an ε or a δ that means nothing, or `classic` above ε = 1.
-
     >>> round(local_gaussian_std(0.5, 1.0, 1e-5), 4)
     3.7306
     """
-    require_epsilon(epsilon)
-    require_delta(delta)
     sensitivity = 2 * norm
     if calibration == "exact":
         return sensitivity / _mu_of(epsilon, delta)
@@ -95,25 +86,6 @@ def local_gaussian_std(
             f"classic holds up to epsilon 1, and epsilon is {epsilon:g}; write calibration: exact",
         )
     return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-
-
-def local_laplace_scale(norm: float, epsilon: float) -> float:
-    """Return the scale of Laplace noise that makes a message private by itself: 2 · `norm` / ε.
-
-    Args:
-      norm: the bound on the L1 norm of a message; any two messages are neighbours.
-      epsilon: ε.
-    References:
-      Dwork et al. 2006, Calibrating Noise to Sensitivity in Private Data Analysis.
-
-    Raises:
-      PrivacyError: for an ε that means nothing.
-
-    >>> local_laplace_scale(norm=1.0, epsilon=4.0)
-    0.5
-    """
-    require_epsilon(epsilon)
-    return 2 * norm / epsilon
 
 
 def adaptive_noise_split(noise_multiplier: float, count_std: float) -> float:
@@ -127,12 +99,13 @@ def adaptive_noise_split(noise_multiplier: float, count_std: float) -> float:
     Args:
       noise_multiplier: z of both together, at least 0.
       count_std: σ_b, above 0.
-    References:
-      Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871,
-      theorem 1.
 
     Raises:
       PrivacyError: where the count alone spends more than z allows.
+
+    References:
+      Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871,
+      theorem 1.
 
     >>> round(adaptive_noise_split(1.0, count_std=5.0), 6)
     1.005038

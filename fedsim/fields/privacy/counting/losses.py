@@ -33,7 +33,6 @@ class Losses(NamedTuple):
       probability: of every loss on the grid `[n]`.
       lowest: the first of these losses, in intervals.
       infinite: probability of a loss of ∞.
-      orders: orders λ.
       upper: log E exp(λ · (loss − the lowest)) for the orders λ.
       lower: likewise for −λ.
     """
@@ -61,8 +60,6 @@ def epsilon_after(noise_multiplier: float, rate: float, delta: float, releases: 
     Args:
       noise_multiplier: std of the noise over the sensitivity, above 0.
       rate: probability of a client to be in a sample, below 1.
-      delta: δ, in (0, 1).
-      releases: how many, at least 1.
 
     >>> round(epsilon_after(4.0, rate=0.01, delta=1e-5, releases=10_000), 4)
     0.947
@@ -178,7 +175,6 @@ def _at_the_dots(
       upper: the probability between two points, under the data set that the loss is large for.
       lower: likewise under its neighbour; exp(−loss) as large on average.
       starts: the losses at the lower points.
-      interval: of the grid.
     """
     # u + v = upper and u exp(−l) + v exp(−l − h) = lower
     with np.errstate(divide="ignore"):
@@ -265,11 +261,8 @@ def _epsilon_of(
     """Return the ε at which δ(ε) = P(∞) + Σ_l p(l) max(0, 1 − exp(ε − l)) is `delta`.
 
     Args:
-      probability: of losses on the grid.
       lowest: the first of them, in intervals.
       infinite: P(∞).
-      interval: of the grid.
-      delta: δ.
 
     Returns:
       ε, which may be below 0; ∞ where P(∞) alone is more than δ.

@@ -1,7 +1,7 @@
-"""What an accountant must know: how noise is made, and how clients are drawn."""
+"""What an accountant must know of how noise is made."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 DISTRIBUTED = ("distributed_skellam", "distributed_discrete_gaussian")
 """Mechanisms whose noise clients add, in shares."""
@@ -37,31 +37,3 @@ class Mechanism(NamedTuple):
     granularity: float | None = None
     shares: int | None = None
     dimension: int | None = None
-
-
-class Settings(NamedTuple):
-    """The section `privacy` of a scenario.
-
-    Attributes:
-      clip: the bound C on the norm of a client's update, a number or a section; ε does not
-        depend on it.
-      delta: δ, in (0, 1).
-      noise_multiplier: z, the std of the noise on the *sum* of the updates over C, before noise is
-        correlated; None where `epsilon` is given.
-      epsilon: the ε that z is solved for; None where z is given.
-      unit: what neighbouring data sets differ in.
-      mechanism: how the noise is made.
-      accountant: `pld`: by the distribution of the privacy loss; `rdp`: by Rényi divergences.
-      conversion: of Rényi divergences to ε: `improved` or `classic`.
-      orders: the orders of these divergences, above 1; None: those of dp-accounting.
-    """
-
-    clip: Any
-    delta: float
-    noise_multiplier: float | None = None
-    epsilon: float | None = None
-    unit: Literal["client"] = "client"
-    mechanism: Mechanism = Mechanism()
-    accountant: Literal["pld", "rdp"] = "pld"
-    conversion: Literal["improved", "classic"] = "improved"
-    orders: tuple[float, ...] | None = None

@@ -1,31 +1,30 @@
 """What cannot be accounted for, with the reason and the remedy."""
 
-import math
-
 from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting.distributed import require_distributed
-from fedsim.fields.privacy.counting.ranges import require_delta, require_epsilon, require_noise
-from fedsim.fields.privacy.counting.records import DISTRIBUTED, Mechanism, Settings
-from fedsim.fields.privacy.counting.strategies import MAX_BUFFERS, bands_of
+from fedsim.fields.privacy.counting.records import DISTRIBUTED, Mechanism
+from fedsim.fields.privacy.counting.strategies import bands_of
+from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet.sampling import Sampling
+from fedsim.limits import LEAST_NOISE, MOST_NOISE
 
 SAMPLERS = "all, poisson, uniform, separated, cyclic or cyclic_poisson"
 RESTED = "the cohort all, cyclic or separated"  # behind which a client's rounds are known
 
 
-def require_accountable(section: Settings, sampling: Sampling | None, clients: int) -> None:
-    """Refuse numbers that mean nothing, and mechanisms that a cohort gives no guarantee for.
+def require_accountable(section: Privacy, sampling: Sampling | None) -> None:
+    """Refuse what the keys of a section do not: what its numbers and its cohort do not allow.
 
     Raises:
       PrivacyError: naming the key and the remedy.
     """
-    require_numbers(section)
-    _require_parameters(section.mechanism)
+    if section.noise_multiplier is not None:
+        require_noise(section.noise_multiplier)
+    if section.mechanism.kind == "blt":
+        _require_pairs(section.mechanism)
     if sampling is None:
         text = "no accountant knows how it draws clients"
         raise PrivacyError("cohort", f"{text}; use {SAMPLERS}")
-    if clients < 1:
-        raise PrivacyError("clients", f"expected an integer of at least 1, found {clients}")
     require_distributed(section, sampling)
     if sampling.kind == "uniform" and section.accountant == "pld":
         text = "pld knows no samples of a fixed size, as uniform draws them"
@@ -33,43 +32,12 @@ def require_accountable(section: Settings, sampling: Sampling | None, clients: i
     _require_independent_noise(section.mechanism, sampling)
 
 
-def require_numbers(section: Settings) -> None:
-    """Refuse numbers of the section that mean nothing.
-
-    Raises:
-      PrivacyError: naming the key and the remedy.
-    """
-    z = section.noise_multiplier
-    epsilon = section.epsilon
-    if z is None and epsilon is None:
-        text = "is needed, or an epsilon that it is solved for; write one of them"
-        raise PrivacyError("noise_multiplier", text)
-    if z is not None and epsilon is not None:
-        text = "is given, and epsilon, which decides it, is given as well; remove one of them"
-        raise PrivacyError("noise_multiplier", text)
-    if z is not None:
-        require_noise(z)
-    if epsilon is not None:
-        require_epsilon(epsilon)
-    require_delta(section.delta)
-    for order in section.orders or ():
-        if not 1 < order < math.inf:
-            text = f"orders of Rényi divergences are above 1, found {order:g}"
-            raise PrivacyError("orders", f"{text}; null stands for those that are usual")
-
-
-def _require_parameters(mechanism: Mechanism) -> None:
-    if mechanism.kind == "tree" and mechanism.restart is not None and mechanism.restart < 1:
-        text = f"expected an integer of at least 1, found {mechanism.restart}"
-        raise PrivacyError("mechanism.restart", f"{text}; null is one tree for all rounds")
-    if mechanism.kind == "banded" and mechanism.bands < 1:
-        text = f"expected an integer of at least 1, found {mechanism.bands}"
-        raise PrivacyError("mechanism.bands", text)
-    if mechanism.kind == "blt" and not 1 <= mechanism.buffers <= MAX_BUFFERS:
-        text = f"expected an integer from 1 to {MAX_BUFFERS}, found {mechanism.buffers}"
-        raise PrivacyError("mechanism.buffers", text)
-    if mechanism.kind == "blt":
-        _require_pairs(mechanism)
+def require_noise(noise_multiplier: float) -> None:
+    """Refuse a noise multiplier that means nothing."""
+    if noise_multiplier == 0 or LEAST_NOISE <= noise_multiplier <= MOST_NOISE:
+        return
+    text = f"expected 0, or a number from {LEAST_NOISE:g} to {MOST_NOISE:g}"
+    raise PrivacyError("noise_multiplier", f"{text}; found {noise_multiplier:g}")
 
 
 def _require_pairs(mechanism: Mechanism) -> None:

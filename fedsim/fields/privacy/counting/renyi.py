@@ -7,41 +7,35 @@ from typing import Any
 import numpy as np
 
 from fedsim.fields.privacy.counting.extra import dp_accounting
-from fedsim.fields.privacy.counting.records import Settings
+from fedsim.fields.privacy.keys import Privacy
 
 
-def epsilon_of(settings: Settings, rdp: np.ndarray) -> float:
-    """Return ε of Rényi divergences, by the conversion of the settings.
+def epsilon_of(section: Privacy, rdp: np.ndarray) -> float:
+    """Return ε of Rényi divergences, by the conversion of the section.
 
     `classic` is min over the orders α of rdp(α) + log(1/δ)/(α − 1) (Mironov 2017, Rényi
     Differential Privacy, arXiv:1702.07476); `improved` is that of Canonne et al. 2020, The Discrete
     Gaussian for Differential Privacy, arXiv:2004.00010, proposition 12.
 
     Args:
-      settings: for δ, the orders and the conversion.
       rdp: divergences of all releases together, one per order.
     """
-    orders = orders_of(settings)
-    if settings.conversion == "improved":
-        epsilon, _ = dp_accounting().rdp.compute_epsilon(orders, rdp, settings.delta)
+    orders = orders_of(section)
+    if section.conversion == "improved":
+        epsilon, _ = dp_accounting().rdp.compute_epsilon(orders, rdp, section.delta)
         return float(epsilon)
-    return float(np.min(rdp + math.log(1 / settings.delta) / (orders - 1)))
+    return float(np.min(rdp + math.log(1 / section.delta) / (orders - 1)))
 
 
-def orders_of(settings: Settings) -> np.ndarray:
-    """Return the orders of the settings, by default those of dp-accounting."""
-    if settings.orders is not None:
-        return np.asarray(settings.orders, float)
+def orders_of(section: Privacy) -> np.ndarray:
+    """Return the orders of the section, by default those of dp-accounting."""
+    if section.orders is not None:
+        return np.asarray(section.orders, float)
     return dp_accounting().rdp.RdpAccountant().orders
 
 
 def gaussian(orders: np.ndarray, squared: float) -> np.ndarray:
-    """Return the divergences of a Gaussian release: α μ² / 2.
-
-    Args:
-      orders: the orders α.
-      squared: μ², the square of sensitivity over std.
-    """
+    """Return the divergences of a Gaussian release: α μ² / 2."""
     return orders * squared / 2
 
 
@@ -59,10 +53,7 @@ def uniform(orders: np.ndarray, noise_multiplier: float, size: int, clients: int
     these divergences take the std relative to that.
 
     Args:
-      orders: the orders.
       noise_multiplier: z, the std of the noise over the *norm* that updates are clipped to.
-      size: clients of the sample.
-      clients: clients that it is drawn from.
     """
     dp = dp_accounting()
     release = dp.GaussianDpEvent(noise_multiplier / 2)

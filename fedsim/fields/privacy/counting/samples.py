@@ -2,10 +2,8 @@
 
 import math
 
-from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting import gaussian, losses
 from fedsim.fields.privacy.counting.extra import dp_accounting
-from fedsim.fields.privacy.counting.ranges import require_delta, require_noise
 
 # Share of δ up to which a cut of any batch may count as a loss of ∞: it moves ε by less than a
 # thousandth.
@@ -26,25 +24,12 @@ def sample_epsilon_after(
     dp-accounting, in a hundredth of the time.
 
     Args:
-      steps: how many.
       noise_multiplier: z, the std of the noise on the sum of gradients over their bound.
-      samples: of the client.
       rate: probability of a sample to be in a batch, in (0, 1].
-      cap: samples of a batch at most, at least 1.
-      delta: δ, in (0, 1).
 
     Returns:
       ε: 0 for no steps, ∞ without noise.
-
-    Raises:
-      PrivacyError: for numbers that mean nothing, or where dp-accounting is not installed.
     """
-    require_delta(delta)
-    require_noise(noise_multiplier)
-    if not 0 < rate <= 1:
-        raise PrivacyError("rate", f"expected a number in (0, 1], found {rate:g}")
-    if cap < 1:
-        raise PrivacyError("cap", f"expected an integer of at least 1, found {cap}")
     dp = dp_accounting()
     if steps == 0:
         return 0.0

@@ -18,8 +18,6 @@ from fedsim.fields.privacy.counting.records import Mechanism
 from fedsim.fields.privacy.counting.tree import TreeSensitivity
 from fedsim.fleet.sampling import Sampling
 
-MAX_BUFFERS = 12  # more make the optimisation unstable
-
 
 class Buffers(NamedTuple):
     """The matrix C of `blt`: c_0 = 1, c_k = Σ_j ω_j θ_j^(k − 1).
@@ -41,12 +39,7 @@ class Buffers(NamedTuple):
 
 
 def pattern_of(sampling: Sampling, clients: int) -> tuple[int, int | None]:
-    """Return (gap, most): how soon a client can come again, and its rounds at most.
-
-    Args:
-      sampling: how the cohort draws.
-      clients: how many clients can be drawn.
-    """
+    """Return (gap, most): how soon a client can come again, and its rounds at most."""
     if sampling.kind == "separated":
         return sampling.gap, sampling.most
     if sampling.kind == "cyclic":
@@ -57,20 +50,12 @@ def pattern_of(sampling: Sampling, clients: int) -> tuple[int, int | None]:
 
 
 def squared_sensitivities(
-    mechanism: Mechanism, sampling: Sampling, clients: int, rounds: int, planned: int
+    mechanism: Mechanism, sampling: Sampling, clients: int, rounds: int
 ) -> Callable[[int], float]:
-    """Return sens² as a function of the rounds, up to `rounds`.
-
-    Args:
-      mechanism: whose matrix C is meant.
-      sampling: how the cohort draws.
-      clients: how many clients can be drawn.
-      rounds: the longest run.
-      planned: the rounds that `blt` is optimised for.
-    """
+    """Return sens² as a function of the rounds, up to `rounds`, for which `blt` is optimised."""
     gap, most = pattern_of(sampling, clients)
     if mechanism.kind == "blt":
-        buffers = _buffers_of(mechanism, planned, gap, most)
+        buffers = _buffers_of(mechanism, rounds, gap, most)
         coefficients = falling(buffers.coefficients(rounds), mechanism.buffers)
     else:
         coefficients = banded_coefficients(bands_of(mechanism))
@@ -83,10 +68,10 @@ def squared_sensitivities(
     return lambda t: float(totals[t - 1])
 
 
-def _buffers_of(mechanism: Mechanism, planned: int, gap: int, most: int | None) -> Buffers:
+def _buffers_of(mechanism: Mechanism, rounds: int, gap: int, most: int | None) -> Buffers:
     """Return the matrix C of `blt`: the one that is given, or the best."""
     if mechanism.decay is None or mechanism.scale is None:
-        return optimised_buffers(mechanism.buffers, planned, gap, most)
+        return optimised_buffers(mechanism.buffers, rounds, gap, most)
     return Buffers(tuple(mechanism.decay), tuple(mechanism.scale))
 
 
@@ -119,7 +104,6 @@ def toeplitz_sums(coefficients: np.ndarray, rounds: int, gap: int, most: int | N
 
     Args:
       coefficients: c_0, c_1, ... of the Toeplitz matrix C.
-      rounds: T.
       gap: how soon a client can come again.
       most: its rounds at most; None: as many as `gap` allows.
     """
@@ -137,10 +121,8 @@ def optimised_buffers(buffers: int, rounds: int, gap: int, most: int | None) -> 
     It is rounded to six digits, so that other machines find the same. It takes some ten seconds.
 
     Args:
-      buffers: models of memory.
-      rounds: the rounds that the run was planned for.
-      gap: how soon a client can come again.
       most: its rounds at most; None: as many as `gap` allows.
+
     References:
       Dvijotham et al. 2024, Efficient and Near-Optimal Noise Generation for Streaming Differential
       Privacy, arXiv:2404.16706; McMahan, Xu and Zhang 2024, A Hassle-free Algorithm for Strong

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from annotated_types import Ge, Le
 
-from fedsim.fields.privacy.counting import banded_coefficients
+from fedsim.fields.privacy.counting.strategies import banded_coefficients
 from fedsim.fields.privacy.mechanism import Mechanism, mechanism
 from fedsim.tree import Tree, normal, subtract, weighted_sum
 from fedsim.types import Context

@@ -12,6 +12,8 @@ from fedsim.fields.privacy.mechanisms.banded import correction
 from fedsim.tree import Tree, along, normal, subtract
 from fedsim.types import Context
 
+MAX_BUFFERS = 12  # more make the optimisation unstable
+
 
 class Buffers(NamedTuple):
     """What is remembered of the noise of all earlier rounds: leaves `[buffers, ...]`."""
@@ -21,7 +23,7 @@ class Buffers(NamedTuple):
 
 @mechanism
 def blt(
-    buffers: Annotated[int, Ge(1), Le(12)] = 4,
+    buffers: Annotated[int, Ge(1), Le(MAX_BUFFERS)] = 4,
     decay: list[Annotated[float, Ge(0), Le(1)]] | None = None,
     scale: list[Annotated[float, Ge(0)]] | None = None,
 ) -> Mechanism:

@@ -8,8 +8,8 @@ from fedsim import tree
 from fedsim.codecs.hadamard import padded, rotate, signs, unrotate
 from fedsim.codecs.modular import centred, modular, wraps
 from fedsim.codecs.rounding import rounded
-from fedsim.fields.privacy.counting import Lattice, lattice_of
-from fedsim.fields.privacy.counting import Mechanism as Accounted
+from fedsim.fields.privacy.counting.distributed import Lattice, lattice_of
+from fedsim.fields.privacy.counting.records import Mechanism as Accounted
 from fedsim.fields.privacy.mechanism import Mechanism
 from fedsim.fields.privacy.mechanisms.integers import Probabilities, alias_table, draw
 from fedsim.types import Codec, Context, RowStage, Updates
@@ -33,7 +33,6 @@ def distributed(accounted: Accounted, probabilities: Probabilities) -> Mechanism
 
     Args:
       accounted: what the accountant knows of the mechanism; a run has filled in its counts.
-      probabilities: of the noise.
     """
 
     def wire(clip: float, noise_multiplier: float) -> list[RowStage | Codec]:
@@ -68,9 +67,6 @@ def noisy_integers(
     """Return the codec of rotated, rounded and noised updates.
 
     Args:
-      accounted: as in `distributed`.
-      probabilities: of the noise.
-      clip: C, which updates are not longer than.
       noise_multiplier: z, of the noise of all shares.
     """
     bits = accounted.bits

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from fedsim.fields.privacy.counting import Mechanism as Accounted
+from fedsim.fields.privacy.counting.records import Mechanism as Accounted
 from fedsim.fields.privacy.mechanism import Mechanism, mechanism
 from fedsim.fields.privacy.mechanisms.distributed import distributed
 from fedsim.fields.privacy.mechanisms.integers import discrete_gaussian
