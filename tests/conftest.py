@@ -87,24 +87,6 @@ def _knows(flags: str) -> bool:
     return subprocess.run(read_flags, capture_output=True, env=environment).returncode == 0
 
 
-_durations: dict[str, float] = {}
-
-
-def pytest_runtest_logreport(report):
-    """Add up the seconds of every case and its fixtures, for `python -m tests.slowest`."""
-    _durations[report.nodeid] = _durations.get(report.nodeid, 0.0) + report.duration
-
-
-def pytest_sessionfinish(session):
-    """Store the durations with those of earlier sessions, unless this is a worker process."""
-    if hasattr(session.config, "workerinput") or not _durations:
-        return
-    path = ROOT / ".pytest_cache" / "durations.json"
-    earlier = json.loads(path.read_text()) if path.exists() else {}
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({**earlier, **_durations}))
-
-
 _MISSING = "|".join(set(known().values()) - fields().keys())
 _MISSING_KINDS = "|".join(name for family, name in known() if missing_field(family, name))
 _ASKS_FOR_MISSING = re.compile(

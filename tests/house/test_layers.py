@@ -70,6 +70,9 @@ ONLY = {
 }
 
 
+IMPORT = re.compile(r"^ *(?:from (\S+) )?import (\([^)]*\)|[^#\n]*)", re.M)
+
+
 def package_of(parts: tuple[str, ...]) -> str:
     return Path(parts[0]).stem if parts else ""
 
@@ -78,11 +81,10 @@ def package_of(parts: tuple[str, ...]) -> str:
 def imports(path: Path) -> list[str]:
     """The modules, and the names in modules, that a file imports."""
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    code = re.sub(r'""".*?"""', "", path.read_text(), flags=re.S)
+    for module, imported in IMPORT.findall(code):
+        each = re.findall(r"([\w.]+)(?: as \w+)?", imported)
+        names += [module, *(f"{module}.{name}" for name in each)] if module else each
     return names
 
 

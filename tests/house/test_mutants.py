@@ -1,146 +1,76 @@
-"""Bugs of public frameworks, put into fedsim: for every bug, one of our tests must fail.
-
-`oracles/mutants.json` lists them. `MUTANTS.md` says which test catches which:
-`PYTHONPATH=tests python tests/house/test_mutants.py` writes it.
-"""
+"""Bugs of public frameworks, put into fedsim: for every row of `MUTANTS.md`, its test must fail."""
 
 import importlib
-import inspect
 import json
 import re
+from typing import NamedTuple
 
 import pytest
-from conftest import TESTS
-from mutants import CODECS, MORE, OPTIMISERS, ROBUST
+from conftest import ROOT, TESTS
 
-from fedsim.assemble import programs
-from fedsim.engine.server import Server
-from fedsim.kinds import FAMILIES, names
-
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
-HERE = TESTS
-TABLE = HERE / "MUTANTS.md"
-ABOUT = """# Bugs that the tests catch
-
-Bugs that public frameworks have or had: those in `oracles/mutants.json`, then others. When a bug is
-put into the module of fedsim where it would occur, the tests in its row fail. `test_mutants.py`
-checks this for every row and writes this table
-(`PYTHONPATH=tests python tests/house/test_mutants.py`).
-"""
-BUGS = {
-    bug["mutant"]: bug["seen_in"]
-    for bug in json.loads((HERE / "oracles" / "mutants.json").read_text())
-}
-BUGS |= {mutant.bug: mutant.seen_in for mutant in MORE}
-MUTANTS = [*OPTIMISERS, *ROBUST, *CODECS, *MORE]
-SLOW = {"rules/bulyan.py", "trimmed mean = n-f-1 nearest to median"}  # seconds to compile
-SHORT = [m for m in MUTANTS if m not in MORE and not {m.module, m.bug} & SLOW][::3]
-PLAYED = [m if m in SHORT else pytest.param(m, marks=pytest.mark.long) for m in MUTANTS]
+pytestmark = pytest.mark.usefixtures("quickly_compiled", "own_kinds")
 
 
-def source(module: str, changes: dict[str, str]) -> str:
-    """The text of a module with changes; it must follow the code."""
-    text = (HERE.parent / "fedsim" / module).read_text()
+class Mutant(NamedTuple):
+    """A row of the table."""
+
+    bug: str
+    module: str  # path from the root
+    changes: dict[str, str]  # text that occurs once -> its replacement
+    test: str  # file::function[case]
+
+
+def mutants() -> list[Mutant]:
+    """The rows of `MUTANTS.md`."""
+    rows = re.findall(r"^\| (.+) \|$", (TESTS / "MUTANTS.md").read_text(), re.M)[2:]
+    found = []
+    for row in rows:
+        bug, _, module, changes, test = re.split(r" (?<!\\)\| ", row)
+        pairs = dict(re.findall(r"`([^`]+)` → `([^`]+)`", changes.replace("\\|", "|")))
+        found.append(Mutant(bug.replace("\\|", "|"), module.strip("`"), pairs, test.strip("`")))
+    return found
+
+
+MUTANTS = mutants()
+
+
+def run_module_again(path: str, changes: dict[str, str]) -> None:
+    """Run a module with changes of its text; its kinds are the changed ones from now on."""
+    text = (ROOT / path).read_text()
     for old, new in changes.items():
-        assert text.count(old) == 1, (
-            f"fedsim/{module} has this {text.count(old)} times, not once: {old}"
-        )
         text = text.replace(old, new)
-    return text
+    name = path.removesuffix(".py").replace("/", ".")
+    module = {"__name__": name, "__package__": name.rpartition(".")[0]}
+    exec(compile(text, f"{path}, changed", "exec"), module)
 
 
-def forget() -> None:
-    """Programs of the server are made anew."""
-    programs.serving.cache_clear()
-
-
-def signatures(kinds: dict) -> dict:
-    return {
-        family: {name: inspect.signature(f) for name, f in known.items()}
-        for family, known in kinds.items()
-    }
-
-
-@pytest.fixture
-def put(monkeypatch):
-    """Return what runs a module again with changes; its kinds stay changed until the test ends."""
-    kinds = {family: dict(known) for family, known in FAMILIES.items()}
-
-    def run_again(module: str, changes: dict[str, str]) -> None:
-        name = "fedsim." + module.removesuffix(".py").replace("/", ".")
-        made = {"__name__": name, "__package__": name.rpartition(".")[0]}
-        code = compile(source(module, changes), f"fedsim/{module}, changed", "exec")
-        with (
-            monkeypatch.context() as patch
-        ):  # the schema is made of signatures, which stay what they are
-            patch.setattr(names, "_registrations", [0])
-            exec(code, made)
-        assert signatures(FAMILIES) == signatures(kinds)
-        if module == "engine/server.py":  # it has no kinds: `serving` makes its programs by it
-            monkeypatch.setattr(programs, "Server", made["Server"])
-            forget()
-
-    yield run_again
-    for family, known in kinds.items():
-        FAMILIES[family].clear()
-        FAMILIES[family].update(known)
-    if programs.Server is not Server:
-        forget()
-
-
-def run(test: str) -> None:
-    """A test by the name that pytest calls it by."""
+def play(test: str) -> None:
+    """Call a test by the name that pytest gives it."""
     file, function, case = re.fullmatch(r"(\w+)\.py::(\w+)(?:\[(.+)\])?", test).groups()
     module = importlib.import_module(file)
-    known = {c["name"]: c for c in getattr(module, "CASES", ())} or getattr(module, "RULES", {})
-    cases = [known[case] if hasattr(module, "CASES") else case] if case in known else []
-    if len(cases) != bool(case):
-        raise LookupError(f"there is no test {test}")
-    getattr(module, function)(*cases)
+    by_name = {c["name"]: c for c in getattr(module, "CASES", ())}
+    arguments = [] if case is None else [by_name.get(case, case)]
+    getattr(module, function)(*arguments)
 
 
-@pytest.mark.quick(20)
-@pytest.mark.parametrize("mutant", PLAYED, ids=lambda mutant: mutant.bug)
-def test_the_bug_is_caught(mutant, put):
-    put(mutant.module, mutant.changes)
-    with pytest.raises(AssertionError, match=mutant.how):
-        run(mutant.caught_by[0])
+@pytest.mark.quick(len(MUTANTS))
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.bug)
+def test_the_bug_is_caught(mutant):
+    run_module_again(mutant.module, {})
+    play(mutant.test)
+    run_module_again(mutant.module, mutant.changes)
+    with pytest.raises(AssertionError):
+        play(mutant.test)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("module", "test"), sorted({(m.module, test) for m in MUTANTS for test in m.caught_by})
-)
-def test_without_the_bug_the_same_test_passes(module, test, put):
-    """So it is the change that is caught, and not that the module ran once more."""
-    put(module, {})
-    run(test)
+def test_every_change_follows_the_code():
+    for mutant in MUTANTS:
+        text = (ROOT / mutant.module).read_text()
+        assert mutant.changes, mutant.bug
+        assert all(text.count(old) == 1 for old in mutant.changes), mutant.bug
 
 
 def test_every_bug_is_there_once():
-    assert sorted(m.bug for m in MUTANTS) == sorted(BUGS) and len(BUGS) == 41 + len(MORE)
-
-
-def cells(bug: str) -> list[str]:
-    """A row of the table."""
-    mutant = next(m for m in MUTANTS if m.bug == bug)
-    tests = "<br>".join(f"`{test}`" for test in mutant.caught_by)
-    return [bug, BUGS[bug], f"`fedsim/{mutant.module}`", tests]
-
-
-def table() -> str:
-    """MUTANTS.md, in the order of mutants.json."""
-    rows = [["bug", "seen in", "put into", "caught by"], ["---"] * 4, *map(cells, BUGS)]
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([ABOUT, *lines, ""])
-
-
-def test_the_table_is_up_to_date():
-    assert TABLE.read_text() == table(), (
-        "PYTHONPATH=tests python tests/house/test_mutants.py writes it"
-    )
-
-
-if __name__ == "__main__":
-    TABLE.write_text(table())
+    listed = {bug["mutant"] for bug in json.loads((TESTS / "oracles" / "mutants.json").read_text())}
+    bugs = [mutant.bug for mutant in MUTANTS]
+    assert len(listed) == 41 and listed <= set(bugs) and len(bugs) == len(set(bugs))

@@ -40,12 +40,7 @@ def cohort(plan: Plan, r: int, T: int, B: int, dtype: np.dtype) -> Cohort:
 
 
 def rivals(task: Task, lr: float) -> dict[str, Callable]:
-    """Return rounds `(shared, cohort, data) -> shared` by name.
-
-    Args:
-      task: what a client works on.
-      lr: client learning rate.
-    """
+    """Return rounds `(shared, cohort, data) -> shared` by name."""
 
     def step(shared, params, rows, n, data):
         x, y = data

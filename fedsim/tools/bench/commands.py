@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     is_flag=False,
     flag_value="",
     metavar="[TOOL=PYTHON]",
-    help="Also measure torch, byzfl, flower and fedjax, in turn with ours. Each is looked for in "
+    help="Also measure torch, flower and fedjax, in turn with ours. Each is looked for in "
     "this Python, or in the named one; repeatable.",
 )
 @click.option(
@@ -55,9 +55,9 @@ def bench_command(
     use.
 
     With --peers, other libraries do the same work, each in a process of the Python that has it:
-    torch and byzfl rules, and torch, flower and fedjax the rounds of a scenario whose
-    model is logistic, mlp or cnn; torch and flower also those of lenet, resnet, char_lstm and
-    transformer. What cannot be imported is named, with what to install.
+    torch the rules, and torch, flower and fedjax the rounds of a scenario whose model is logistic,
+    mlp or cnn; torch and flower also those of lenet, resnet, char_lstm and transformer. What cannot
+    be imported is named, with what to install.
 
     \b
     Examples:
@@ -91,11 +91,7 @@ def bench_command(
 
 
 def _importable(workloads: tuple[str, ...], peers: tuple[str, ...]) -> list["Peer"]:
-    """The peers that can be imported; the others are named on stderr.
-
-    Raises:
-      BadParameter: for a tool or a Python that is not there, although it was named.
-    """
+    """The peers that can be imported; the others are named on stderr."""
     from fedsim.tools.bench.peers import TOOLS, importable
 
     pythons = {}

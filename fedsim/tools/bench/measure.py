@@ -37,19 +37,6 @@ def measured(
     Args:
       workloads: files of scenarios, and `rules`; empty: W1 to W3 of `scenarios/bench`, and the
         rules.
-      edits: edits as of `--set`.
-      out: the folder.
-      say: called with what is measured next.
-      peers: other libraries that do the same.
-      force: replace earlier records in the folder.
-
-    Returns:
-      The records.
-
-    Raises:
-      ScenarioError: for a scenario that cannot run as written.
-      DirectoryError: when the folder cannot be written, or earlier records may not be replaced.
-      LockedError: when another process is writing there.
     """
     with open_output_folder(out, (TABLE, RECORDS), force):
         records: list[Record] = []
@@ -66,11 +53,7 @@ def measured(
 
 
 def _own_scenarios() -> list[str]:
-    """The files of W1 to W3.
-
-    Raises:
-      DirectoryError: when they are not installed.
-    """
+    """The files of W1 to W3."""
     own = [str(file) for name, file in shipped().items() if name.startswith("bench/w")]
     if not own:
         text = "scenarios/bench: does not come with this installation; name a scenario"

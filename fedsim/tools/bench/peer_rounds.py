@@ -76,17 +76,8 @@ def bench_rounds(
 ) -> Iterator[dict[str, Any]]:
     """Measure the first rounds of a scenario of plain local SGD and `mean`.
 
-    Args:
-      file: the scenario.
-      edits: edits as of `--set`.
-      peers: other libraries that play rounds.
-      announce: called with what is measured next.
-
     Yields:
       a record for fedsim, then one for every way of every peer.
-
-    Raises:
-      LostError: when a process fails.
     """
     scenario = read(file, edits)
     with tempfile.TemporaryDirectory() as folder:
@@ -150,9 +141,7 @@ def _ways(file: str, edits: list[str], peers: Sequence[Peer], path: Path) -> lis
     our_command = [sys.executable, "-c", OURS, file, json.dumps(edits)]
     ways = [Way("fedsim, whole process", None, our_command)]
     for peer in peers:
-        program = PROGRAMS["rounds"].get(peer.tool)
-        if program is None:
-            continue
+        program = PROGRAMS["rounds"][peer.tool]
         for way in WAYS[peer.tool]:
             command = [peer.python, str(FOREIGN / f"{program}.py"), str(path), way]
             ways.append(Way(f"{peer.tool} {way}", peer.version, command))

@@ -25,12 +25,11 @@ class Tool(NamedTuple):
 
 TOOLS = {
     "torch": Tool(("torch",), "torch"),
-    "byzfl": Tool(("byzfl",), "byzfl"),
     "flower": Tool(("flwr", "ray", "torch"), "'flwr[simulation]' torch"),
     "fedjax": Tool(("fedjax",), "fedjax"),
 }
 PROGRAMS = {  # what is measured -> tool -> module of `foreign`
-    "rules": {"torch": "torch_rules", "byzfl": "byzfl_rules"},
+    "rules": {"torch": "torch_rules"},
     "rounds": {"torch": "torch_rounds", "flower": "flower_rounds", "fedjax": "fedjax_rounds"},
 }
 

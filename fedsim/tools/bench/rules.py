@@ -55,16 +55,8 @@ def bench_rules(
 ) -> Iterator[dict[str, Any]]:
     """Measure every rule, and the same by NumPy and by peers, in turn.
 
-    Args:
-      announce: called with what is measured next.
-      sizes: rows and columns of the stacks.
-      peers: other libraries.
-
     Yields:
       two records a rule and size, and one more for every peer that has the rule.
-
-    Raises:
-      LostError: when the process of a peer fails.
     """
     peers = [peer for peer in peers if peer.tool in PROGRAMS["rules"]]
     versions = {peer.tool: {"version": peer.version} for peer in peers}
@@ -99,20 +91,14 @@ def bench_rules(
 def _turn(
     works: Mapping[str, Works], peers: Sequence[Peer], shape: tuple[int, ...]
 ) -> dict[str, dict[str, float]]:
-    """Seconds of a call of every rule, by who has it and by rule.
-
-    Args:
-      works: our rules, and NumPy's.
-      peers: other libraries that have rules.
-      shape: rows and columns.
-    """
+    """Seconds of a call of every rule, by who has it and by rule."""
     calls = min(max(1, ENOUGH // math.prod(shape)), MOST_CALLS)
     of_turn = {}
     for how, of_rules in works.items():
         of_turn[how] = {name: _seconds(work, calls) for name, work in of_rules.items()}
     for peer in peers:
-        program = [str(FOREIGN / "rules.py"), PROGRAMS["rules"][peer.tool]]
-        command = [peer.python, *program, *map(str, shape), str(calls)]
+        program = FOREIGN / f"{PROGRAMS['rules'][peer.tool]}.py"
+        command = [peer.python, str(program), *map(str, shape), str(calls)]
         of_turn[peer.tool] = answer_of(peer.tool, command)
     return of_turn
 

@@ -40,10 +40,6 @@ class Work(NamedTuple):
 def bench(scenario: Scenario, announce: Announce = lambda text: None) -> Iterator[dict[str, Any]]:
     """Measure a scenario of plain local SGD and `mean`.
 
-    Args:
-      scenario: as read; its rounds are played with an evaluation each.
-      announce: called with what is measured next.
-
     Yields:
       a record for the lanes, then one for every rival.
     """

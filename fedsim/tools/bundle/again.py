@@ -21,23 +21,14 @@ from fedsim.tools.bundle.unpack import Opened
 
 
 class Repeating(NamedTuple):
-    """How runs are repeated.
+    """How runs are repeated."""
 
-    Attributes:
-      folder: where the repetitions are written, each in a folder of its name.
-      data_roots: folders that may hold data, besides the working directory and the bundle.
-      device: the devices to compute on.
-      ask: whether to stop.
-      say: called with a line when a run begins.
-      trust_data: whether HDF5 files and workbooks in the bundle are read.
-    """
-
-    folder: Path
-    data_roots: tuple[str, ...]
+    folder: Path  # of the repetitions, each in a folder of its name
+    data_roots: tuple[str, ...]  # besides the working directory and the bundle
     device: str | None
     ask: Callable[[], bool]
     say: Callable[[str], None]
-    trust_data: bool = False
+    trust_data: bool = False  # whether HDF5 files and workbooks in the bundle are read
 
     @property
     def options(self) -> dict[str, Any]:
@@ -63,13 +54,7 @@ def repeated(opened: Opened, repeating: Repeating) -> Iterator[Again]:
 def _repeat(
     opened: Opened, name: str, records: Mapping[str, dict[str, Any]], repeating: Repeating
 ) -> None:
-    """Run one of the runs of a bundle again.
-
-    Raises:
-      CheckpointError: where something is missing for that.
-      ScenarioError: where its scenario cannot be run here.
-      DataError: where its samples cannot.
-    """
+    """Run one of the runs of a bundle again."""
     record = records[name]
     if record["status"] in UNDER_WAY:
         raise CheckpointError(f"the run has not ended (its status is {record['status']})")
@@ -120,11 +105,7 @@ def _original_of(record: dict[str, Any], records: Mapping[str, dict[str, Any]]) 
 
 
 def run_like(opened: Opened, path: Path) -> str:
-    """The name of the run of a bundle that a run directory repeats.
-
-    Raises:
-      CheckpointError: where none has its scenario.
-    """
+    """The name of the run of a bundle that a run directory repeats."""
     record = directory.sound_record(path)
     for name, run in opened.runs.items():
         if is_repetition(directory.sound_record(run), record):

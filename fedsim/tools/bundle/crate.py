@@ -39,14 +39,7 @@ def fault_in_name(name: str) -> str:
 
 
 class Packed(NamedTuple):
-    """A file of a bundle.
-
-    Attributes:
-      name: its name in the bundle.
-      what: what it is.
-      content: its bytes.
-      sha256: their hash.
-    """
+    """A file of a bundle."""
 
     name: str
     what: str
@@ -55,39 +48,23 @@ class Packed(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Something that belongs to the runs and is not in the bundle.
-
-    Attributes:
-      name: its name.
-      size: its bytes; None where they are not known.
-      sha256: its hash; empty where it is not known.
-      why: the reason.
-    """
+    """Something that belongs to the runs and is not in the bundle."""
 
     name: str
-    size: int | None
-    sha256: str
+    size: int | None  # bytes; None: unknown
+    sha256: str  # empty: unknown
     why: str
 
 
 class Contents:
-    """The files of a bundle, and what is left out.
-
-    Attributes:
-      files: those files by name.
-      left_out: what belongs to the runs and is not among them.
-    """
+    """The files of a bundle, and what is left out."""
 
     def __init__(self):
         self.files: dict[str, Packed] = {}
         self.left_out: list[LeftOut] = []
 
     def pack(self, name: str, what: str, content: bytes | str) -> None:
-        """Take a file along, whose name anybody can unpack.
-
-        Raises:
-          DirectoryError: for any other name.
-        """
+        """Take a file along, whose name anybody can unpack."""
         if fault_in_name(name):
             reason = "has a name that no bundle can hold; rename it, and run again"
             raise DirectoryError(f"{printable(name)}: {reason}")
@@ -105,8 +82,6 @@ def crate_of(
     """The text of `ro-crate-metadata.json`.
 
     Args:
-      records: the records of the runs by name.
-      packed: all other files, which are data entities.
       license: a text, or the address of one; None: nobody has said.
     """
     text = license or NO_LICENSE

@@ -21,10 +21,7 @@ def pack_data(
     """Pack the files that a run has read, and make its scenario name them in the bundle.
 
     Args:
-      contents: of the bundle.
       values: its scenario, with paths as seen from its directory, which are replaced.
-      path: its directory.
-      roots: folders that may hold its files, besides the working directory.
       limit: the most bytes of a file, or of a folder, that are taken along.
     """
     for _, section in naming_files(values):

@@ -176,11 +176,7 @@ def _pack_plugins(
     records: Mapping[str, dict[str, Any]],
     plugins: Sequence[str | os.PathLike[str]],
 ) -> None:
-    """Pack the files of the user's own links.
-
-    Raises:
-      CheckpointError: for a file that none of the runs has used.
-    """
+    """Pack the files of the user's own links."""
     links: dict[str, dict[str, None]] = {}
     for record in records.values():
         for link, sha256 in record["own_links"].items():

@@ -49,12 +49,7 @@ Nothing in this folder is executed unless you give it with `--plugin`. Read thes
 
 
 def readme_of(records: Mapping[str, Mapping[str, Any]], contents: Contents) -> str:
-    """The text of `README.md`.
-
-    Args:
-      records: the records of the runs by name.
-      contents: the other files of the bundle.
-    """
+    """The text of `README.md`."""
     plugins = [file for name, file in contents.files.items() if name.startswith("plugins/")]
     options = "".join(f" --plugin {file.name}" for file in plugins)
     commands = []

@@ -29,13 +29,7 @@ MAX_CRATE_BYTES = 16 << 20
 
 
 class Opened(NamedTuple):
-    """A bundle that has been checked.
-
-    Attributes:
-      folder: where its files are.
-      runs: its run directories, by name.
-      data_roots: folders of its data.
-    """
+    """A bundle that has been checked."""
 
     folder: Path
     runs: dict[str, Path]
@@ -66,11 +60,7 @@ def opened(path: Path) -> Iterator[Opened]:
 
 
 def _unpack(path: Path, folder: Path) -> None:
-    """Write the members of a zip into an empty folder.
-
-    Raises:
-      CorruptError: for a zip that no `fedsim export --format zip` has written.
-    """
+    """Write the members of a zip into an empty folder."""
     try:
         with path.open("rb") as file:
             require_short_list(file, "lists too many files")
@@ -90,11 +80,7 @@ def _unpack(path: Path, folder: Path) -> None:
 
 
 def _require_sound(members: list[zipfile.ZipInfo]) -> None:
-    """Refuse members that lead elsewhere, share a name, or unpack to too much.
-
-    Raises:
-      DataError: naming the first of them.
-    """
+    """Refuse members that lead elsewhere, share a name, or unpack to too much."""
     names: set[str] = set()
     plain: set[str] = set()
     folders: set[str] = set()
@@ -134,12 +120,7 @@ def _fault(member: zipfile.ZipInfo) -> str:
 
 
 def _checked(path: Path, folder: Path) -> Opened:
-    """A folder as a bundle.
-
-    Raises:
-      DirectoryError: where it holds no run.
-      CorruptError: for a file that was changed after it was packed.
-    """
+    """A folder as a bundle."""
     if (folder / directory.RECORD).exists():
         return Opened(folder, {folder.resolve().name: folder}, [])
     root = _root_of(folder)
@@ -173,11 +154,7 @@ def _root_of(folder: Path) -> Path | None:
 
 
 def _require_hashes(path: Path, root: Path) -> None:
-    """Compare the files of runs and data with the metadata's hashes.
-
-    Raises:
-      CorruptError: for a file that was changed, or is missing, or is not in the metadata.
-    """
+    """Compare the files of runs and data with the metadata's hashes."""
     expected = _hashes_in(path, root / CRATE)
     present = {}
     for part in (RUNS, DATA):
@@ -193,11 +170,7 @@ def _require_hashes(path: Path, root: Path) -> None:
 
 
 def _hashes_in(path: Path, crate: Path) -> dict[str, str]:
-    """The SHA-256 of the files by name, as the metadata has them.
-
-    Raises:
-      CorruptError: for metadata that no bundle has.
-    """
+    """The SHA-256 of the files by name, as the metadata has them."""
     try:
         if crate.stat().st_size > MAX_CRATE_BYTES:
             raise ValueError("too large")

@@ -26,12 +26,7 @@ class Sent(NamedTuple):
 
 
 class Channel:
-    """A codec by itself, compiled for one length and type of messages.
-
-    Attributes:
-      codec: what encodes.
-      d: numbers of a message.
-    """
+    """A codec by itself, compiled for one length and type of messages."""
 
     def __init__(self, codec: Codec, d: int = D):
         is_shaped = codec.shaped is not None and d == D

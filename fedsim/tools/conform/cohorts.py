@@ -110,11 +110,7 @@ def inclusion_weights(subject: Subject) -> str:
 
 
 def _free(subject: Subject) -> Cohort:
-    """The subject's cohort, unless it names its clients by itself.
-
-    Raises:
-      Inapplicable: where it does.
-    """
+    """The subject's cohort, unless it names its clients by itself."""
     cohort: Cohort = subject.made
     if cohort.names:
         raise Inapplicable("names its clients")

@@ -30,7 +30,7 @@ def conform(
         or a factory that fails.
 
     >>> import fedsim
-    >>> fedsim.conform("median")[0].broken
+    >>> fedsim.conform("dirichlet(alpha=0.3)")[0].broken
     []
     """
     if not targets:

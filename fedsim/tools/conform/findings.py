@@ -33,8 +33,6 @@ def as_law(
     """Return a function as the law of its name, which its first line of documentation states.
 
     Args:
-      function: what the law is about.
-      always: whether every kind of the family must keep it.
       check: what tries the function on a subject; left out: the function itself.
     """
     text = (function.__doc__ or "").splitlines()[0]

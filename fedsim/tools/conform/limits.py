@@ -27,11 +27,7 @@ LOOSE = 1e-6  # of rules that iterate
 
 
 def limits(subject: Subject) -> Iterator[Law]:
-    """The limits that a subject's file claims, as laws.
-
-    Raises:
-      ScenarioError: for a limit that is no kind.
-    """
+    """The limits that a subject's file claims, as laws."""
     for condition, limit in subject.limits.items():
         other = as_section(limit)
         _require_kind(subject, condition, other)
@@ -45,11 +41,7 @@ def limits(subject: Subject) -> Iterator[Law]:
 
 
 def _require_kind(subject: Subject, condition: str, other: Section) -> None:
-    """Refuse a limit that is no kind of the subject's family.
-
-    Raises:
-      ScenarioError: naming what was probably meant.
-    """
+    """Refuse a limit that is no kind of the subject's family."""
     known = FAMILIES[subject.family]
     if other["kind"] not in known and other["kind"] != NOTHING:
         near = did_you_mean(other["kind"], known, see="fedsim list")

@@ -55,13 +55,7 @@ Violation = Callable[[Stack], Gap]
 
 
 def stacks(seed: int, least: int = 1, most: int | None = None) -> Iterator[Stack]:
-    """Stacks of many sorts: few rows and all, integers, outliers, clusters, other scales.
-
-    Args:
-      seed: of all draws.
-      least: rows that must report.
-      most: at most so many do.
-    """
+    """Stacks of many sorts: few rows and all, integers, outliers, clusters, other scales."""
     rng = np.random.default_rng([seed, 49])
     highest = min(K, most or K)
     lowest = min(max(least, 1), highest)
@@ -126,8 +120,6 @@ def of_stacks(
 
     Args:
       function: says whether a stack does.
-      play_of: what a kind makes of stacks.
-      always: whether every kind of the family must keep it.
       fewer: by how many rows the function makes a stack smaller.
     """
 
@@ -162,13 +154,7 @@ def counterexample(
 
 
 def shrunk(stack: Stack, violation: Violation, least: int) -> Stack:
-    """Fewer rows, then fewer coordinates, then smaller and rounder numbers.
-
-    Args:
-      stack: breaks the law.
-      violation: says whether one does.
-      least: rows that must report.
-    """
+    """Fewer rows, then fewer coordinates, then smaller and rounder numbers."""
     steps = 0
     improved = True
     while improved and steps < MOST_STEPS:

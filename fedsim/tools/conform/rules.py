@@ -14,12 +14,7 @@ FACTOR = 3.0
 
 
 def as_play(section: Section, needs: frozenset[str]) -> Play:
-    """What a fresh rule makes of a stack of two leaves, in float64.
-
-    Args:
-      section: the rule's link.
-      needs: what it asks for besides updates.
-    """
+    """What a fresh rule makes of a stack of two leaves, in float64."""
     more: dict[str, Any] = {}
     if "reference" in needs:
         more["reference"] = {"W": np.ones((2, 1)), "b": np.ones(D - 2)}

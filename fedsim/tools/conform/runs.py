@@ -161,8 +161,6 @@ def apart(actual: Values, expected: Values, rtol: float = 0.0) -> str:
     """The first number in which two runs differ, in words; empty where they are equal.
 
     Args:
-      actual: of one run.
-      expected: of the other.
       rtol: tolerance, relative to the largest number of an array; 0: to the bit.
     """
     for name, array in expected.items():

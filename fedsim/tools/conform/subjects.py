@@ -27,12 +27,9 @@ class Subject:
     """A kind that is examined.
 
     Attributes:
-      family: its family.
       section: its link as in a scenario, with the arguments that were given.
       limits: condition -> the kind that it is then, as the file claims.
-      laws: names of the laws that the file claims.
       edits: `PATH=VALUE` texts for the scenarios in which it is tried.
-      seed: of everything that is drawn.
     """
 
     def __init__(self, family: str, section: Section, edits: tuple[str, ...] = (), seed: int = 0):
@@ -74,9 +71,6 @@ class Subject:
 
         `mu=0, client.steps=1` changes the parameter mu of the kind and the key client.steps of the
         scenario.
-
-        Raises:
-          ScenarioError: for a condition that cannot be read.
         """
         parameters = inspect.signature(self.factory).parameters
         if condition == ALWAYS:
@@ -118,11 +112,7 @@ def made(family: str, section: Section) -> Any:
 
 
 def as_section(call: Any) -> Section:
-    """`krum(f=2)` as a section.
-
-    Raises:
-      ScenarioError: for a call that cannot be read.
-    """
+    """`krum(f=2)` as a section."""
     if isinstance(call, Mapping):
         return dict(call)
     try:
@@ -145,11 +135,6 @@ def subjects_of(targets: tuple[str, ...], edits: tuple[str, ...], seed: int) -> 
 
     Args:
       targets: paths of Python files, names of plug-ins, and kinds as `krum(f=2)`.
-      edits: as of `Subject`.
-      seed: likewise.
-
-    Raises:
-      ScenarioError: for a target that is nothing of the kind, or has no kinds with laws.
     """
     files = [target for target in targets if is_file(target)]
     named = [as_section(target) for target in targets if not is_file(target)]
@@ -188,11 +173,7 @@ def _subjects_of_file(file: str, edits: tuple[str, ...], seed: int) -> list[Subj
 
 
 def family_of(name: str) -> str:
-    """The family of a kind, of those with laws; a method's client or rule comes first.
-
-    Raises:
-      ScenarioError: for a name that is no such kind.
-    """
+    """The family of a kind, of those with laws; a method's client or rule comes first."""
     from fedsim.tools.conform.families import LAWS
 
     for family in LAWS:
@@ -206,11 +187,7 @@ def family_of(name: str) -> str:
 
 
 def _complete(subject: Subject) -> None:
-    """Give parameters without defaults that were not named the values in `EXAMPLES`.
-
-    Raises:
-      ScenarioError: for a parameter that has none there, or that the kind does not have.
-    """
+    """Give parameters without defaults that were not named the values in `EXAMPLES`."""
     parameters = inspect.signature(subject.factory).parameters
     where = f"{subject.family} {subject.kind}"
     for name in subject.section:

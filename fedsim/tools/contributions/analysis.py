@@ -224,11 +224,7 @@ def _contributions(
 def _rounds(
     ended: EndedRun, experiment: Experiment, recorded: RecordedSeed, ask: Callable[[], bool]
 ) -> Iterator[RoundUpdates]:
-    """Yield the updates of a seed, unless somebody asks to stop.
-
-    Raises:
-      Interrupted: when `ask` said so.
-    """
+    """Yield the updates of a seed, unless somebody asks to stop."""
     for updates in updates_in(ended, experiment, recorded):
         if ask():
             raise Interrupted(f"before round {updates.round} of seed {recorded.who['seed']}")
@@ -236,11 +232,7 @@ def _rounds(
 
 
 def _score(ended: EndedRun, experiment: Experiment) -> Score:
-    """Return what contributions are shares of.
-
-    Raises:
-      CheckpointError: where the scenario's metric is not that of a model on samples.
-    """
+    """Return what contributions are shares of."""
     metric = ended.scenario.spec.evaluate.metric
     name = metric.removeprefix("test_")
     if not metric.startswith("test_"):

@@ -33,9 +33,7 @@ class Coalitions:
     """Models of coalitions of a run's clients, and their scores.
 
     Args:
-      run: a run of the scenario, as it starts.
       samples: the set that models are scored on, `test` or `validation`.
-      metric: the score, such as `accuracy`.
     """
 
     def __init__(self, run: Run, samples: str, metric: str):
@@ -80,9 +78,6 @@ class Coalitions:
         """Return `params` and `stats` after a round in which only some rows arrived `[n, ...]`.
 
         Args:
-          updates: the round's rows.
-          before: the server's variables before the round.
-          round: its number.
           of_rows: what else is known of the rows, as of `contexts_at`.
           members: the rows of every coalition.
         """
@@ -146,11 +141,7 @@ def _behind_wire(pipeline: Pipeline) -> Pipeline:
 
 
 def why_no_coalitions(run: Run) -> str:
-    """Return why there are no models of coalitions of a run's clients; empty where there are.
-
-    Args:
-      run: the run, as it starts; its updates can be recorded.
-    """
+    """Return why there are no models of coalitions of a run's clients; empty where there are."""
     server = run.program.server
     pipeline = server.pipeline
     client = server.client

@@ -22,12 +22,6 @@ def figure_of_contributions(rows: Sequence[Row], title: str, unit: str, note: st
 
     Whiskers are 95 % intervals over seeds, where there are several. Of many clients both ends are
     drawn.
-
-    Args:
-      rows: of `contributions.csv`, those that contributed most first.
-      title: of the run.
-      unit: what they are shares of, for the axis.
-      note: small print.
     """
     notes = [note]
     if any(row["low"] is not None for row in rows):

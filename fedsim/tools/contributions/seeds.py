@@ -24,14 +24,9 @@ EVERYBODY = "everybody"  # label of the run of all clients, where others lack on
 
 
 class Score(NamedTuple):
-    """What decides what a contribution is worth.
+    """What decides what a contribution is worth."""
 
-    Attributes:
-      samples: the set that is scored, `validation` where there is one, else `test`.
-      metric: the score, such as `accuracy`.
-    """
-
-    samples: str
+    samples: str  # `validation` where there is such a set, else `test`
     metric: str
 
     @property
@@ -46,32 +41,17 @@ class Score(NamedTuple):
 
 
 class OfSeed(NamedTuple):
-    """What the clients contributed under one seed.
-
-    Attributes:
-      seed: the seed.
-      values: by client `[N]`.
-      errors: their standard errors `[N]`; NaN where there are none.
-      gain: what all clients together contributed, from start to end.
-      by_round: rows of what clients contributed in a round.
-    """
+    """What the clients contributed under one seed."""
 
     seed: int
-    values: np.ndarray
-    errors: np.ndarray
-    gain: float
+    values: np.ndarray  # by client `[N]`
+    errors: np.ndarray  # standard errors `[N]`; NaN where there are none
+    gain: float  # of all clients together, from start to end
     by_round: list[Record]
 
 
 class Sharing:
-    """How the gain of a round is shared out among its clients.
-
-    Args:
-      ended: the run, for messages.
-      how: `shapley` or `gtg`.
-      truncation: when GTG-Shapley stops.
-      draws: its permutations.
-    """
+    """How the gain of a round is shared out among its clients."""
 
     def __init__(
         self, ended: EndedRun, how: str, truncation: Truncation, draws: np.random.Generator
@@ -88,17 +68,7 @@ class Sharing:
         rounds: Iterable[RoundUpdates],
         score: Score,
     ) -> OfSeed:
-        """Share out the gains of all rounds of a seed.
-
-        Args:
-          experiment: the run's experiment.
-          recorded: the seed.
-          rounds: its updates.
-          score: what is gained.
-
-        Raises:
-          CheckpointError: where there are no models of some of the updates.
-        """
+        """Share out the gains of all rounds of a seed."""
         seed = recorded.who["seed"]
         run = experiment.run(seed)
         self._require_coalitions(run)
@@ -124,11 +94,7 @@ class Sharing:
         return OfSeed(seed, values, errors, gain, by_round)
 
     def _require_coalitions(self, run: Run) -> None:
-        """Refuse a run whose rule makes no models of some of the updates.
-
-        Raises:
-          CheckpointError: with the reason.
-        """
+        """Refuse a run whose rule makes no models of some of the updates."""
         reason = why_no_coalitions(run)
         if reason:
             remedy = "--how leave_one_out trains again"
@@ -138,11 +104,7 @@ class Sharing:
             )
 
     def _shares(self, game: shapley.Game, K: int, round: int) -> Estimate:
-        """Return what each of the K clients of a round contributed.
-
-        Raises:
-          ScenarioError: where there are too many clients for exact values.
-        """
+        """Return what each of the K clients of a round contributed."""
         if self.how == "gtg":
             return shapley.gtg(game, K, self.draws, self.truncation)
         if K > MOST_EXACT:

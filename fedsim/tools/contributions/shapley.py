@@ -39,25 +39,15 @@ class Truncation(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Shapley values that were estimated.
+    """Shapley values that were estimated."""
 
-    Attributes:
-      values: φ `[K]`.
-      errors: their standard errors over sweeps `[K]`; NaN where there was only one.
-      permutations: how many were drawn.
-    """
-
-    values: np.ndarray
-    errors: np.ndarray
+    values: np.ndarray  # φ `[K]`
+    errors: np.ndarray  # standard errors over sweeps `[K]`; NaN where there was only one
     permutations: int
 
 
 def require_possible(truncation: Truncation) -> None:
-    """Refuse numbers with which GTG-Shapley would not begin or not end.
-
-    Raises:
-      ScenarioError: a line for each.
-    """
+    """Refuse numbers with which GTG-Shapley would not begin or not end."""
     problems = []
     for name, value in truncation._asdict().items():
         least = 1 if name in ("window", "most") else 0
@@ -103,12 +93,6 @@ def gtg(game: Game, K: int, draws: np.random.Generator, truncation: Truncation) 
     random order. So every position is equally likely for a player over a sweep, and the mean of
     its marginal gains is unbiased, but for what is cut off.
 
-    Args:
-      game: the values of coalitions.
-      K: number of players.
-      draws: draws the permutations.
-      truncation: when to stop.
-
     References:
       Liu, Chen, Liu, Yu, Yang 2022, GTG-Shapley: Efficient and Accurate Participant Contribution
       Evaluation in Federated Learning, ACM TIST 13(4), arXiv:2109.02053, Algorithm 1.
@@ -144,10 +128,7 @@ def _marginal_gains(
     The permutations advance side by side, so that their coalitions are valued together.
 
     Args:
-      game: the values of coalitions.
-      orders: the permutations `[n, K]`.
       nobody: the value of the empty coalition.
-      everybody: that of all players.
       within: distance to it from which on a permutation adds nothing more.
     """
     n, K = orders.shape

@@ -21,32 +21,19 @@ FEW = "which are too few for a difference to be significant"
 
 
 class PairedRound(NamedTuple):
-    """The differences of a fork to its original after one round.
-
-    Attributes:
-      round: the round.
-      difference: their mean over the seeds.
-      low: lower end of Student's 95 % interval of it, for this round alone; None below two seeds.
-      high: upper end.
-    """
+    """The differences of a fork to its original after one round."""
 
     round: int
-    difference: float
-    low: float | None
+    difference: float  # mean over the seeds
+    low: float | None  # of Student's 95 % interval for this round alone; None below two seeds
     high: float | None
 
 
 class Forked(NamedTuple):
-    """A fork.
-
-    Attributes:
-      name: of the fork.
-      round: the last round that it has in common with what it is compared with.
-      rounds: the differences to that by round.
-    """
+    """A fork."""
 
     name: str
-    round: int
+    round: int  # the last in common with what it is compared with
     rounds: list[PairedRound]
 
 
@@ -77,8 +64,6 @@ def fork_lines(summary: Sequence[Record], other: str, score: str) -> list[str]:
 
     Args:
       summary: rows of `summary.csv`, with the names of the runs as methods.
-      other: the name of the run that forks are compared with.
-      score: one of `SCORES`.
     """
     rows = without_baseline(against(summary, other, score))
     return [_line(row, len(rows)) for row in rows]

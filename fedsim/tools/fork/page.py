@@ -19,12 +19,7 @@ from fedsim.tools.fork.differences import Forked, fork_lines, paired_rounds
 
 
 def section(sources: Sequence[Source], context: Context) -> Section | None:
-    """The forks among several runs, next to their original or to one another; None where none is.
-
-    Args:
-      sources: runs.
-      context: what is shown.
-    """
+    """Forks among several runs, next to their original or one another; None where none is."""
     other = _compared_with(sources)
     if other is None:
         return None

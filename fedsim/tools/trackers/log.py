@@ -49,10 +49,6 @@ def tracker_names(log_to: str | Sequence[str], out: Any) -> list[str]:
 
     Args:
       log_to: names as a sequence, or separated by commas.
-      out: the run directory, or None.
-
-    Raises:
-      ScenarioError: for a tracker that is not known or not installed, or without a run directory.
     """
     words = log_to.split(",") if isinstance(log_to, str) else log_to
     names = list(dict.fromkeys(word.strip() for word in words if word.strip()))
@@ -87,11 +83,6 @@ class Log:
 
     A tracker that fails gets nothing more, with one warning, and the run continues. Runs that have
     not ended are closed as they are.
-
-    Args:
-      names: names of the trackers.
-      run_files: the files of the run directory.
-      resume: whether the command continues what is there.
     """
 
     def __init__(self, names: Sequence[str], run_files: RunFiles, resume: bool):

@@ -9,23 +9,14 @@ from fedsim.runs.filenames import RunFiles
 
 
 class TrackedRun(NamedTuple):
-    """A run as it is presented to a tracker.
-
-    Attributes:
-      run_files: the files of the run directory.
-      label: method and variation.
-      seed: the run's seed.
-      config: the resolved scenario, and the seed.
-      resume: whether the command continues what is there.
-      session: the number of the command in this process.
-    """
+    """A run as it is presented to a tracker."""
 
     run_files: RunFiles
-    label: str
+    label: str  # method and variation
     seed: int
-    config: dict[str, Any]
+    config: dict[str, Any]  # the resolved scenario, and the seed
     resume: bool
-    session: int = 0
+    session: int = 0  # number of the command in this process
 
     @property
     def out(self) -> Path:

@@ -44,26 +44,15 @@ class Calibration(NamedTuple):
 
 
 class Erased(NamedTuple):
-    """What FedEraser made of a run.
-
-    Attributes:
-      server: the server at the end.
-      steps: local steps that clients took for it.
-      reason: why it ended before the last of them, where it did.
-    """
+    """What FedEraser made of a run."""
 
     server: ServerState
-    steps: int
-    reason: str
+    steps: int  # local steps that clients took for it
+    reason: str  # why it ended before the last of them; empty: it did not
 
 
 def unsupported(experiment: Experiment, plan: Plan) -> str:
-    """Return why FedEraser cannot be computed from a run; empty where it can.
-
-    Args:
-      experiment: the run's.
-      plan: that of one of its seeds.
-    """
+    """Return why FedEraser cannot be computed from a run; empty where it can."""
     spec = experiment.scenario.spec
     pipeline = experiment.program.server.pipeline
     reason = why_unrecorded(experiment.client, pipeline.rule, pipeline.codec)
@@ -95,17 +84,9 @@ def erase(
     """Calibrate a run without some clients (inside `numerics`).
 
     Args:
-      seed: the seed as recorded.
-      experiment: the experiment, built again.
-      clients: those that are forgotten.
       first: the first round in which one of them took part.
       norms_by_round: norms of the recorded updates `[N]`, as `update_norms` returns them, of every
         calibrated round.
-      settings: how it trains.
-      given: what a Python program passed.
-
-    Raises:
-      CheckpointError: where the recorded rows do not come out again.
     """
     number = seed.who["seed"]
     plan = experiment.plans[number]
@@ -135,11 +116,6 @@ def erase(
 def calibrated(first: int, last: int, every: int) -> tuple[int, ...]:
     """Return the rounds in which clients train for FedEraser.
 
-    Args:
-      first: the first round in which a client took part that is forgotten.
-      last: the last round of the run.
-      every: rounds from one to the next.
-
     >>> calibrated(3, 10, 2)
     (5, 7, 9)
     """
@@ -148,10 +124,6 @@ def calibrated(first: int, last: int, every: int) -> tuple[int, ...]:
 
 def update_norms(updates: RoundUpdates, N: int) -> np.ndarray:
     """Return the norms of a round's recorded updates, in float64.
-
-    Args:
-      updates: the round's.
-      N: number of clients.
 
     Returns:
       Norms `[N]`; NaN for clients of which nothing arrived.
@@ -171,7 +143,6 @@ def first_round(plan: Plan, clients: Sequence[int]) -> int | None:
 
     Args:
       plan: a plan whose rounds do not depend on earlier ones.
-      clients: their numbers.
     """
     for round in range(1, plan.rounds + 1):
         work, _ = plan.round(round)
@@ -185,7 +156,6 @@ def steps_in(plan: Plan, rounds: Iterable[int]) -> int:
 
     Args:
       plan: a plan whose rounds do not depend on earlier ones.
-      rounds: numbers of rounds.
     """
     steps = 0
     for round in rounds:

@@ -36,11 +36,6 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
     the test samples. Where the clients' samples are unlike those of the test set, a model that
     never saw them is not at 0.5; so what counts is the distance to retraining.
 
-    Args:
-      run: a run of the same data and model.
-      server: the server to score.
-      clients: the clients.
-
     References:
       Yeom, Giacomelli, Fredrikson, Jha 2018, Privacy Risk in Machine Learning: Analyzing the
       Connection to Overfitting, CSF 2018, arXiv:1709.01604, section 4 (an attack by a threshold on
@@ -82,9 +77,7 @@ def scored(
     """Score what every way made of a seed, against retraining (inside `numerics`).
 
     Args:
-      run: a run of the original's experiment.
       made: by way; the original and `retrain` are among them.
-      clients: the clients that are forgotten.
 
     Returns:
       A row per way, and the final variables by way.
@@ -114,9 +107,6 @@ def scored(
 
 def differences_of(rows: Sequence[Record]) -> list[Record]:
     """Return how the scores of every way differ from those of retraining, paired by seed.
-
-    Args:
-      rows: of all seeds, as `scored` makes them, with their `seed`.
 
     Returns:
       A row per way and column of scores, with Student's 95 % interval of the mean difference.

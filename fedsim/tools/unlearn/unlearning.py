@@ -214,11 +214,7 @@ def _settings(every: int, ratio: float) -> Calibration:
 
 
 def _require_clients(task: Task, experiment: Experiment) -> None:
-    """Refuse clients that the run does not have, and all of its clients together.
-
-    Raises:
-      CheckpointError: naming them.
-    """
+    """Refuse clients that the run does not have, and all of its clients together."""
     plan = next(iter(experiment.plans.values()))
     path = task.original.path
     N = plan.federation.unpooled.N
@@ -231,11 +227,7 @@ def _require_clients(task: Task, experiment: Experiment) -> None:
 
 
 def _require_ways(task: Task, experiment: Experiment, by_seed: Mapping[int, Seed]) -> None:
-    """Refuse a run that has no model of one server, and FedEraser where it cannot be computed.
-
-    Raises:
-      CheckpointError: with the reason.
-    """
+    """Refuse a run that has no model of one server, and FedEraser where it cannot be computed."""
     path = task.original.path
     client = experiment.client
     if client.not_federated or client.gossip is not None or client.bank is not None:
@@ -250,11 +242,7 @@ def _require_ways(task: Task, experiment: Experiment, by_seed: Mapping[int, Seed
 
 
 def _replaceable(out: Path, force: bool, resume: bool) -> list[Path]:
-    """What is in the directory, which is locked; nothing is changed yet.
-
-    Raises:
-      DirectoryError: where that may not be replaced.
-    """
+    """What is in the directory, which is locked; nothing is changed yet."""
     with files.reporting_os_errors(out):
         entries = [entry for entry in sorted(out.iterdir()) if entry.name != LOCK]
     if entries and (force or resume) and not (out / RECORD).exists():
@@ -266,11 +254,7 @@ def _replaceable(out: Path, force: bool, resume: bool) -> list[Path]:
 
 
 def _begin(task: Task, by_seed: Mapping[int, Seed], entries: Sequence[Path], resume: bool) -> None:
-    """Write into the directory what is unlearned, in place of entries unless that resumes.
-
-    Raises:
-      DirectoryError: where what resumes was begun otherwise.
-    """
+    """Write into the directory what is unlearned, in place of entries unless that resumes."""
     record = {
         "original": task.original.record["hashes"]["scenario"],
         "clients": task.clients,

@@ -35,17 +35,7 @@ WAYS = (RETRAIN, FEDERASER)
 
 
 class Task(NamedTuple):
-    """What is unlearned, and where it is written.
-
-    Attributes:
-      original: the run.
-      clients: numbers of the clients, rising.
-      ways: `retrain`, and `federaser` where it is asked for.
-      settings: of FedEraser.
-      out: the directory.
-      progress: as in `fedsim.run`.
-      ask: likewise.
-    """
+    """What is unlearned, and where it is written."""
 
     original: EndedRun
     clients: tuple[int, ...]
@@ -70,41 +60,24 @@ class Seed(NamedTuple):
 
 
 class Retrained(NamedTuple):
-    """The original run again from its start, without the clients.
-
-    Attributes:
-      folder: its run directory.
-      plans: by seed; none of a seed in which the clients never took part.
-    """
+    """The original run again from its start, without the clients."""
 
     folder: Path
-    plans: Mapping[int, Plan]
+    plans: Mapping[int, Plan]  # by seed; none of a seed in which the clients never took part
 
 
 class Made(NamedTuple):
-    """What a way made of a seed.
-
-    Attributes:
-      server: its server at the end.
-      from_round: the last round of the original that it goes on from.
-      rounds: rounds in which clients trained for it.
-      steps: local steps that they took; None: unknown.
-      reason: why it ended early, where it did.
-    """
+    """What a way made of a seed."""
 
     server: ServerState
-    from_round: int
-    rounds: int
-    steps: int | None
-    reason: str
+    from_round: int  # the last round of the original that it goes on from
+    rounds: int  # in which clients trained for it
+    steps: int | None  # local steps that they took; None: unknown
+    reason: str  # why it ended early; empty: it did not
 
 
 def seeds_of(task: Task, experiment: Experiment, numbers: Sequence[int]) -> dict[int, Seed]:
-    """Return seeds of the original.
-
-    Raises:
-      CheckpointError: for those that it does not have.
-    """
+    """Return seeds of the original."""
     by_seed = {}
     for number, of_seed in zip(numbers, task.original.recorded(numbers), strict=True):
         plan = experiment.plans[number]
@@ -168,8 +141,6 @@ def _made_by_run(of_seed: RecordedSeed, plan: Plan, run: Run) -> Made:
     """What a run made from its start.
 
     Args:
-      of_seed: its seed as recorded.
-      plan: its plan.
       run: a run of the original's experiment, as whose server the recorded one is structured.
     """
     rounds = range(1, of_seed.end["round"] + 1)

@@ -107,6 +107,7 @@ def test_a_file_that_nobody_could_unpack_is_refused_before_it_is_packed(study, t
     assert not (tmp_path / "b.zip").exists()
 
 
+@pytest.mark.long
 def test_large_data_and_commits_are_left_out_and_named(study, tmp_path):
     made = bundle([study / "run"], tmp_path / "b.zip", limit_mb=0.005, data_roots=[study])
     left_out = {item.name: item for item in made.left_out}

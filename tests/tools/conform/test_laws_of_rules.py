@@ -29,7 +29,7 @@ def test_order_of_clients_is_of_no_interest(name):
     assert (gap(laws.permutation, name) is not None) is TABLE[name].ordered
 
 
-@pytest.mark.quick(96)
+@pytest.mark.long
 @every_rule
 @pytest.mark.parametrize("law", [laws.translation, laws.scale])
 def test_translation_and_positive_scale(name, law):

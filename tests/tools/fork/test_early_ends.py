@@ -5,7 +5,7 @@ import pytest
 
 import fedsim
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
 SCENARIO = {
     "name": "stopped",

@@ -40,8 +40,11 @@ def forked(original, out, **options):
 
 @pytest.mark.parametrize("round", range(1, ROUNDS) if WHOLE else [2])
 def test_with_nothing_set_it_is_the_original(original, tmp_path, round):
+    """And so it is no original of another fork."""
     forked(original, tmp_path / "fork", round=round)
     whole(tmp_path / "fork", bits(original))
+    with pytest.raises(DirectoryError, match="is a fork itself; fork its original"):
+        forked(tmp_path / "fork", tmp_path / "again", round=2)
 
 
 @pytest.mark.long
@@ -268,7 +271,7 @@ def test_another_optimizer_begins_anew(tmp_path):
         ({"round": 2, "edits": "schedule=fedasync"}, "remember something else|fedasync"),
     ],
 )
-@pytest.mark.quick(3)
+@pytest.mark.quick(8)
 def test_what_cannot_go_on_is_refused_and_nothing_is_written(original, tmp_path, options, text):
     with pytest.raises((CheckpointError, fedsim.ScenarioError), match=text):
         forked(original, tmp_path / "fork", **options)
@@ -285,14 +288,6 @@ def test_epsilon_is_not_counted_over_two_kinds_of_rounds(tmp_path):
         forked(tmp_path / "original", tmp_path / "fork", round=2, edits=edits)
     forked(tmp_path / "original", tmp_path / "same", round=2)
     whole(tmp_path / "same", bits(tmp_path / "original"))
-
-
-def test_a_fork_and_a_comparison_are_not_forked(original, tmp_path):
-    forked(original, tmp_path / "fork", round=2)
-    with pytest.raises(DirectoryError, match="is a fork itself; fork its original"):
-        forked(tmp_path / "fork", tmp_path / "again", round=2)
-    with pytest.raises(DirectoryError, match="holds no fedsim run"):
-        forked(tmp_path, tmp_path / "again", round=2)
 
 
 @pytest.mark.long

@@ -246,14 +246,21 @@ def test_the_order_in_which_clients_are_named_does_not_matter(original, unlearne
         assert (again / name).read_bytes() == (out / name).read_bytes()
 
 
-def test_a_client_that_never_took_part_leaves_the_original(tmp_path):
-    """Byte for byte, and nothing is trained."""
-    listed = {"kind": "listed", "rounds": [[0, 1, 2], [1, 4, 3]] * 2}
-    folder, out = tmp_path / "original", tmp_path / "out"
-    fedsim.run(plain(rounds=4, cohort=listed), out=folder, pictures=False)
-    result = fedsim.unlearn(folder, clients=7, out=out, progress=False)
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory):
+    """A run of four rounds, in which clients 5 to 7 take no part."""
+    folder = tmp_path_factory.mktemp("listed") / "original"
+    cohort = {"kind": "listed", "rounds": [[0, 1, 2], [1, 4, 3]] * 2}
+    fedsim.run(plain(rounds=4, cohort=cohort), out=folder, pictures=False)
+    return folder
 
-    model = next(folder.glob("model.*")).read_bytes()
+
+def test_a_client_that_never_took_part_leaves_the_original(listed, tmp_path):
+    """Byte for byte, and nothing is trained."""
+    out = tmp_path / "out"
+    result = fedsim.unlearn(listed, clients=7, out=out, progress=False)
+
+    model = next(listed.glob("model.*")).read_bytes()
     for way in ("retrain", "federaser"):
         assert (out / f"model.{way}.0.safetensors").read_bytes() == model
     assert not (out / "retrain").exists()
@@ -280,17 +287,17 @@ def test_seeds_are_paired(everybody, tmp_path):
 # ------------------------------------------------------------------------------------- refusals
 
 
-def test_what_cannot_be_unlearned_is_refused(original, tmp_path):
+def test_what_cannot_be_unlearned_is_refused(listed, tmp_path):
     with pytest.raises(CheckpointError, match="client 8: the run has the clients 0 to 7"):
-        fedsim.unlearn(original, clients=8, out=tmp_path / "out")
+        fedsim.unlearn(listed, clients=8, out=tmp_path / "out")
     with pytest.raises(CheckpointError, match="no client with samples would be left"):
-        fedsim.unlearn(original, clients=range(8), out=tmp_path / "out")
+        fedsim.unlearn(listed, clients=range(8), out=tmp_path / "out")
     with pytest.raises(DirectoryError, match="already exists"):
-        fedsim.unlearn(original, clients=1, out=original)
+        fedsim.unlearn(listed, clients=1, out=listed)
     with pytest.raises(DirectoryError, match="holds nothing of fedsim fork --unlearn"):
-        fedsim.unlearn(original, clients=1, out=original, force=True)
+        fedsim.unlearn(listed, clients=1, out=listed, force=True)
     with pytest.raises(ValueError, match="ratio"):
-        fedsim.unlearn(original, clients=1, out=tmp_path / "out", ratio=0)
+        fedsim.unlearn(listed, clients=1, out=tmp_path / "out", ratio=0)
     assert not (tmp_path / "out").exists()
 
 
