@@ -29,7 +29,7 @@ def aggregates(*cases: str) -> tuple[str, ...]:
 
 
 def references(*rules: str) -> tuple[str, ...]:
-    test = "test_some_of_the_clients_others_without_samples_and_half_a_server_step"
+    test = "test_rounds_of_some_of_the_clients_and_half_a_server_step"
     return tuple(f"test_reference_rules.py::{test}[{rule}]" for rule in rules)
 
 
