@@ -64,12 +64,8 @@ def test_a_batch_is_changed_image_by_image(shape):
     augment = augmenting({"flip": flip(), "crop": crop(2)})
     many = np.asarray(jax.jit(augment)(jax.random.key(3), x))
     assert many.dtype == np.uint8 and np.array_equal(many, by_hand(jax.random.key(3), x))
-    assert len({many[i].tobytes() == x[i].tobytes() for i in range(12)}) == 2 or (many != x).any()
-    assert np.array_equal(
-        jax.jit(augment)(jax.random.key(3), x[:5]), many[:5]
-    )  # a place, not how many there are
-    lanes = jax.jit(jax.vmap(augment, (None, 0)))(jax.random.key(3), np.stack([x, x[::-1]]))
-    assert np.array_equal(lanes[0], many)
+    few = np.asarray(jax.jit(augment)(jax.random.key(3), x[:5]))
+    assert np.array_equal(few, many[:5])  # by their places, not by how many there are
 
 
 def scenario(augment=LINKS, **sections):

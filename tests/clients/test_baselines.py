@@ -59,9 +59,6 @@ def same(one, other) -> None:
     jax.tree.map(np.testing.assert_array_equal, *pairs)
 
 
-# ---------------------------------------------------------------------------- against NumPy
-
-
 class LocalOnly(clients.Client):
     """Every client goes on from its own model, and sends nothing."""
 

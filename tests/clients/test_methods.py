@@ -26,24 +26,12 @@ def run(data=None, **sections):
     return fedsim.run(written, data=data or ragged())
 
 
-def weights(**sections):
-    return np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(run(**sections).model())])
-
-
 def client(kind, **more):
     return {**CLIENT, "kind": kind, **more}
 
 
 MLP = {"kind": "mlp", "hidden": [4]}
 UNIFORM = [{"kind": "mean", "weights": "uniform"}]
-
-
-def epochs(kind, **more):
-    return {"client": client(kind, **more), "server": UNIFORM}
-
-
-def first(sections):
-    return {**sections, "rounds": 1}
 
 
 @pytest.mark.long
@@ -189,18 +177,16 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
         "wire": ["sign_flip"],
     }
     got = resolved(written, method="scaffold(lr=0.5)")
-    assert got["client"]["kind"] == "scaffold" and (
-        got["client"]["lr"],
-        got["client"]["batch"],
-    ) == (0.7, 5)
-    assert [link["kind"] for link in got["server"]] == ["clip", "mean", "sgd"] and got["server"][2][
-        "lr"
-    ] == 0.5
-    assert got["wire"][0]["kind"] == "sign_flip" and got["method"] == "scaffold(lr=0.5)"
+    own, server = got["client"], got["server"]
+    assert (own["kind"], own["lr"], own["batch"]) == ("scaffold", 0.7, 5)
+    assert [link["kind"] for link in server] == ["clip", "mean", "sgd"]
+    assert server[2]["lr"] == 0.5
+    assert got["wire"][0]["kind"] == "sign_flip"
+    assert got["method"] == "scaffold(lr=0.5)"
+
     got = resolved(written, method="trimmed_mean(trim=2)")
-    assert [link["kind"] for link in got["server"]] == ["clip", "trimmed_mean", "adam"] and got[
-        "client"
-    ]["mu"] == 3.0
+    assert [link["kind"] for link in got["server"]] == ["clip", "trimmed_mean", "adam"]
+    assert got["client"]["mu"] == 3.0
     assert resolved(got) == got  # a resolved scenario repeats itself
 
 
@@ -261,6 +247,9 @@ def test_every_optimizer_steps_downhill_on_the_server(kind):
     )  # whose first step only looks
 
 
+WITH_ADAM = {**DATA, "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}]}
+
+
 @pytest.mark.parametrize(
     ("edit", "method", "where"),
     [
@@ -271,25 +260,16 @@ def test_every_optimizer_steps_downhill_on_the_server(kind):
     ],
 )
 def test_a_set_into_a_part_that_the_method_replaces_is_refused(edit, method, where):
-    written = {
-        "name": "x",
-        "data": "digits",
-        "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}],
-    }
-    with pytest.raises(
-        ScenarioError, match=rf"{re.escape(where)}: method {method} replaces this; remove --set"
-    ):
-        read(written, (edit,), method)
+    refused = rf"{re.escape(where)}: method {method} replaces this; remove --set"
+    with pytest.raises(ScenarioError, match=refused):
+        read(WITH_ADAM, (edit,), method)
 
 
 def test_a_set_elsewhere_stays():
-    written = {
-        "name": "x",
-        "data": "digits",
-        "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}],
-    }
-    spec = read(written, ("client.lr=0.3", "server[1].lr=0.5"), "median").spec
-    assert spec.client.lr == 0.3 and spec.server[1].lr == 0.5 and spec.server[0].kind == "median"
+    spec = read(WITH_ADAM, ("client.lr=0.3", "server[1].lr=0.5"), "median").spec
+    assert spec.client.lr == 0.3
+    assert spec.server[1].lr == 0.5
+    assert spec.server[0].kind == "median"
 
 
 METHODS = sorted(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import GRAPH_METHODS, crossed, if_all_installed
 from reference import problems, scenarios
-from reference.conditions import CONDITIONS, HARD, SHORT, Condition
+from reference.conditions import CONDITIONS, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
 from reference.registry import METHODS, Method
 
@@ -40,12 +40,14 @@ OWNED = {
     "": "owns what follows the rule; remove one of them",
     "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
 }
-AT_ONCE = ("fednova", "delta_sgd", "fedadam", "fedavgm")  # others are in test_oracles
-IN_PARTS = [
-    name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in METHODS
-]
+AT_ONCE = ("fednova", "delta_sgd", "fedavgm")  # others are in test_oracles
 CASES = [
-    pytest.param(name, case, id=f"{name}-{case}")
+    pytest.param(
+        name,
+        case,
+        marks=[] if name in AT_ONCE and case == "fast part" else pytest.mark.long,
+        id=f"{name}-{case}",
+    )
     for name, case in crossed(METHODS, CONDITIONS)
     if (name, case) not in TWICE
 ]
@@ -64,18 +66,6 @@ def check(method: Method, condition: Condition) -> None:
     )
 
 
-@pytest.mark.parametrize("name", IN_PARTS)
-def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
-    method = METHODS[name]
-    check(method._replace(problem={"squares": "line"}.get(method.problem, method.problem)), HARD)
-
-
-@pytest.mark.long
-def test_the_client_of_most_papers_with_momentum_and_weight_decay():
-    check(METHODS["fedavg"]._replace(problem="line"), SHORT)
-
-
-@pytest.mark.long
 @pytest.mark.share(40)
 @pytest.mark.parametrize(("name", "case"), CASES)
 def test_every_method_under_every_condition(name, case):

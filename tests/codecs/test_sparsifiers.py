@@ -163,27 +163,6 @@ def test_codecs_of_leaves_send_no_values():
 
 
 @pytest.mark.long
-def test_random_places_are_unbiased_with_the_variance_of_the_paper():
-    x, k, n = np.random.default_rng(1).normal(size=12), 3, 40_000
-    d, norm = len(x), (x**2).sum()
-    for scale, mean, variance in (
-        (True, x, (d / k - 1) * norm),
-        (False, k / d * x, (1 - k / d) * norm),
-    ):
-        link = {"kind": "rand_k", "k": k, "scale": scale}
-        y = np.concatenate(
-            [fedsim.transmit(link, np.tile(x, (n // 4, 1)), seed=seed)[0] for seed in range(4)]
-        )
-        assert (np.abs(y.mean(0) - mean) < 5 * y.std(0) / np.sqrt(n)).all()
-        error = ((y - x) ** 2).sum(1)
-        assert abs(error.mean() - variance) < 5 * error.std() / np.sqrt(n)
-        assert ((y != 0).sum(1) == k).all()
-    pairs = (y != 0).astype(float).T @ (y != 0) / n  # P(i and j) = k (k − 1) / (d (d − 1))
-    p = k * (k - 1) / (d * (d - 1))
-    assert (np.abs(pairs[~np.eye(d, dtype=bool)] - p) < 5 * np.sqrt(p / n)).all()
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(("d", "k"), [(16, 2), (7, 2)], ids=["in turn", "the largest"])
 def test_all_sets_of_places_are_equally_likely(d, k):
     keys = jax.random.split(jax.random.key(1), 12_000)

@@ -12,8 +12,6 @@ from fedsim.fleet.selection import SKETCH_SIZE
 
 nan, inf = math.nan, math.inf
 
-# ------------------------------------------------------------------------------------------ cohorts
-
 IDS, SAMPLES = [1, 2, 4, 6, 8, 9, 11], [3, 1, 4, 1, 5, 9, 2]
 SECONDS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 3.0]
 
@@ -24,12 +22,8 @@ def population(ids=IDS, samples=SAMPLES, **columns) -> Population:
     return Population(np.array(ids), np.array(samples), **known)
 
 
-def sketches(*numbers: float) -> np.ndarray:
-    """Updates that differ by these numbers in one coordinate."""
-    return np.outer(numbers, np.eye(SKETCH_SIZE)[0]) + np.eye(SKETCH_SIZE)[1]
-
-
-# name -> (kind, its parameters, population, round, who is drawn: each set that may be)
+# name -> (kind, its parameters, population, round, who is drawn: each set that may be);
+# importance, oort, clustered, tifl and round_robin_by_class are in test_selection
 DRAWN: dict[str, tuple] = {
     "all": ("all", {}, population(), 1, [IDS]),
     "uniform: no more than there are": ("uniform", {"size": 9}, population(), 1, [IDS]),
@@ -55,72 +49,10 @@ DRAWN: dict[str, tuple] = {
         1,
         [[2]],
     ),
-    # s = 0.8 v / 10 + 0.2 / 3 = (0.7067, 0.1467, 0.1467): the first is certain, the others have
-    # 1/2 each
-    "importance: by norm": (
-        "importance",
-        {"size": 2, "by": "norm", "floor": 0.2},
-        population([1, 2, 4], [1, 1, 1], norm=[8.0, 1.0, 1.0]),
-        1,
-        [[1, 2], [1, 4]],
-    ),
-    # n · loss = (4, 4, 0): s = 0.5 · (1/2, 1/2, 0) + 0.5 / 3
-    "importance: by loss": (
-        "importance",
-        {"size": 3, "by": "loss", "floor": 0.5},
-        population([1, 2, 4], [1, 4, 1], loss=[4.0, 1.0, inf]),
-        1,
-        [[1, 2, 4]],
-    ),
-    # utilities n · loss = (2, 3, 1) → (1/2, 1, 0); the second is 10 times slower than T = 1
-    "oort: slow clients lose": (
-        "oort",
-        {"size": 1, "explore": 0.0, "least": 0.0, "cutoff": 1.0, "clip": 1.0},
-        population(
-            [1, 2, 4], [2, 3, 1],
-            loss=[1.0, 1.0, 1.0], drawn=[1, 1, 1], last=[1, 1, 1], seconds=[1.0, 10.0, 1.0],
-        ),
-        1,
-        [[1]],
-    ),
-    "oort: of two, half are new": (
-        "oort",
-        {"size": 2, "explore": 0.5, "cutoff": 1.0},
-        population(
-            [1, 2, 4], [2, 3, 1],
-            loss=[1.0, 1.0, nan], drawn=[1, 1, 0], last=[1, 1, 0], seconds=[1.0, 1.0, 1.0],
-        ),
-        1,
-        [[2, 4]],
-    ),
-    # 16 balls in urns of 8: the first client's eight balls fill an urn
-    "clustered: a client with half of the samples is always drawn": (
-        "clustered",
-        {"size": 2},
-        population([1, 2, 4, 6], [2, 4, 1, 1]),
-        1,
-        [[1, 2], [2, 4], [2, 6]],
-    ),
-    # four clients with equally many samples, two pairs of similar ones: one of each pair
-    "clustered: by similarity": (
-        "clustered",
-        {"size": 2, "by": "similarity"},
-        population([1, 2, 4, 6], [1, 1, 1, 1], sketch=sketches(5, -5, 5, -5)),
-        1,
-        [[1, 2], [1, 6], [2, 4], [4, 6]],
-    ),
-    # of 0, 1 and 9 the middle one is nearest to all, then the far one
-    "divfl: who stands for the others": (
-        "divfl",
-        {"size": 2, "candidates": 3},
-        population([1, 2, 4], [1, 1, 1], sketch=sketches(0, 1, 9)),
-        1,
-        [[2, 4]],
-    ),
     "divfl: new clients first, then of equal ones the first": (
         "divfl",
         {"size": 2, "candidates": 3},
-        population([1, 2, 4], [1, 1, 1], sketch=sketches(0, nan, 9)),
+        population([1, 2, 4], [1, 1, 1], sketch=np.outer([0, nan, 9], np.ones(SKETCH_SIZE))),
         1,
         [[1, 2]],
     ),
@@ -170,29 +102,6 @@ DRAWN: dict[str, tuple] = {
     "cyclic_poisson: the next": (
         "cyclic_poisson", {"groups": 3, "rate": 1.0}, population(), 6, [[6, 9]],
     ),
-    # by seconds 1 2 4 | 11 6 | 8 9
-    "tifl: the slowest tier": (
-        "tifl",
-        {"size": 5, "tiers": 3, "weights": [0.0, 0.0, 1.0]},
-        population(seconds=SECONDS),
-        1,
-        [[8, 9]],
-    ),
-    "tifl: the middle tier": (
-        "tifl",
-        {"size": 5, "tiers": 3, "weights": [0.0, 2.0, 0.0]},
-        population(seconds=SECONDS),
-        1,
-        [[6, 11]],
-    ),
-    # class 0 has 1 4 6 9, class 1 has 2 8 11: the order is 1 2 4 8 6 11 9
-    "round_robin_by_class": (
-        "round_robin_by_class",
-        {"size": 3},
-        population(labels=[[2, 1], [0, 1], [4, 0], [1, 0], [2, 3], [9, 0], [0, 2]]),
-        2,
-        [[6, 8, 11]],
-    ),
 }  # fmt: skip
 
 
@@ -221,18 +130,6 @@ def test_a_cohort_draws_the_clients_worked_out_by_hand(name):
 )
 def test_the_nominal_cohort_of_twenty_clients(kind, parameters, size):
     assert registered("cohort")[kind](**parameters).nominal(20) == size
-
-
-def test_clients_drawn_by_importance_are_weighted_by_the_inverse_probability():
-    made = registered("cohort")["importance"](size=2, by="norm", floor=0.2)
-    drawn = made.draw(
-        population([1, 2, 4], [1, 1, 1], norm=[8.0, 1.0, 1.0]), 1, np.random.default_rng(0)
-    )
-    assert sorted(zip(drawn.ids.tolist(), drawn.factor.round(12).tolist(), strict=True))[0] == (
-        1,
-        1.0,
-    )
-    assert drawn.factor.max() == pytest.approx(2.0)
 
 
 def test_a_poisson_cohort_draws_clients_whose_number_is_below_the_rate():
@@ -291,25 +188,6 @@ def test_a_cohort_tells_how_it_samples_or_that_no_accountant_knows(name):
     assert registered("cohort")[kind](**parameters).sampling == sampling
 
 
-# name -> (its parameters, mean number of draws per round of three clients with 1, 2 and 5 samples)
-SHARES: dict[str, tuple] = {
-    "all": ({}, [1.0, 1.0, 1.0]),
-    "uniform": ({"size": 2}, [2 / 3, 2 / 3, 2 / 3]),
-    "poisson": ({"rate": 0.25}, [0.25, 0.25, 0.25]),
-    "weighted": ({"size": 2}, [0.25, 0.5, 1.25]),
-    "cyclic": ({"size": 2}, [2 / 3, 2 / 3, 2 / 3]),
-    "listed": ({"rounds": [[0, 1], [0], [0, 0, 1]]}, [4 / 3, 2 / 3, 0.0]),
-    "importance": ({"size": 2}, [1.0, 1.0, 1.0]),
-    "clustered": ({"size": 2}, [0.25, 0.5, 1.25]),
-    "fedcs": ({"seconds": 2.0, "candidates": 2}, [2 / 3, 2 / 3, 0.0]),
-    "least_participated": ({"size": 1}, [1 / 3, 1 / 3, 1 / 3]),
-    "separated": ({"size": 2, "gap": 2}, [1 / 2, 1 / 2, 1 / 2]),
-    "cyclic_poisson": ({"groups": 2, "rate": 0.5}, [1 / 4, 1 / 4, 1 / 4]),
-    "tifl": ({"size": 1, "tiers": 2, "weights": [3.0, 1.0]}, [3 / 8, 3 / 8, 1 / 4]),
-    "round_robin_by_class": ({"size": 1}, [1 / 3, 1 / 3, 1 / 3]),
-}
-
-
 UNKNOWN = {
     "power_of_choice": {},
     "oort": {},
@@ -317,14 +195,6 @@ UNKNOWN = {
     "importance": {"unbiased": False},
     "fedcs": {"size": 1},
 }
-
-
-@pytest.mark.parametrize("kind", SHARES)
-def test_a_cohort_knows_how_often_it_draws_each_client(kind):
-    parameters, expected = SHARES[kind]
-    made = registered("cohort")[kind](**parameters)
-    share = made.share(population([0, 1, 2], [1, 2, 5], seconds=[1.0, 2.0, 3.0]))
-    assert np.broadcast_to(share, 3).tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)
@@ -343,21 +213,8 @@ def test_malicious_clients_are_redrawn_every_round_only_if_asked():
     assert fixed == [plans[1].malicious.tolist()] * 5
 
 
-# ----------------------------------------------------------------------------------------- coverage
-
-CASES = {
-    "cohort": {case[0] for case in DRAWN.values()},
-}
-
-
-@pytest.mark.parametrize("family", CASES)
-def test_every_kind_has_a_case(family):
-    assert CASES[family] == set(registered(family))
-
-
-def test_every_cohort_has_a_case_with_or_without_known_shares():
-    assert {*SHARES, *UNKNOWN} == CASES["cohort"]
-
-
-def test_every_cohort_is_tried_with_every_schedule():
-    assert {kind for kind, _ in COHORTS.values()} == CASES["cohort"]
+def test_every_cohort_is_drawn_and_tried_with_every_schedule():
+    in_test_selection = {"importance", "oort", "clustered", "tifl", "round_robin_by_class"}
+    drawn = {case[0] for case in DRAWN.values()}
+    assert drawn | in_test_selection == set(registered("cohort"))
+    assert {kind for kind, _ in COHORTS.values()} == set(registered("cohort"))

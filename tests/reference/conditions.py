@@ -61,8 +61,6 @@ def listed(sizes: tuple[int, ...], *, empty_too: bool = False) -> dict[str, Any]
 HARD = Condition(cohort=listed(problems.SIZES), lr=0.5)
 """The condition of the fast tests."""
 EMPTY = problems.SIZES
-SHORT = Condition(EMPTY, listed(EMPTY), momentum=0.6, uneven=True, nesterov=True, decay=0.2)
-"""The client of most papers, by the short form of its optimizer."""
 CONDITIONS = {
     "fast part": HARD,
     "full": Condition(FULL),
@@ -77,7 +75,10 @@ CONDITIONS = {
     "server momentum": Condition(EMPTY, listed(EMPTY), lr=0.5, beta=0.8),
     "client momentum": Condition(EMPTY, listed(EMPTY), momentum=0.6),
     "carried momentum": Condition(EMPTY, listed(EMPTY), momentum=0.6, carry=True),
-    "momentum, weight decay": SHORT,
+    # by the short form of the optimizer, as most papers have it
+    "momentum, weight decay": Condition(
+        EMPTY, listed(EMPTY), momentum=0.6, uneven=True, nesterov=True, decay=0.2
+    ),
     "uneven steps": Condition(EMPTY, listed(EMPTY), lr=0.5, uneven=True),
     "all together": Condition(
         EMPTY, listed(EMPTY, empty_too=True), lr=0.5, beta=0.8, momentum=0.6, uneven=True

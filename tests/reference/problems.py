@@ -12,8 +12,8 @@ class Problem(NamedTuple):
     """The samples of all clients, concatenated, and the losses.
 
     Attributes:
-      kind: `squares` or `line` (3 parameters), `softmax` (9), `features` (10).
-      x: `[n, 2]`, or `[n, 3]` with a last column of ones.
+      kind: `squares` (3 parameters), `softmax` (9), `features` (10).
+      x: `[n, 2]`.
       y: targets or labels `[n]`.
       sizes: samples per client.
       start: the first model, flat.
@@ -44,8 +44,6 @@ class Problem(NamedTuple):
         """The model's outputs `[B, outputs]`; w may be complex."""
         if self.kind == "features":
             return self.features(w, x) @ w[4:].reshape(2, 3)
-        if self.kind == "line":
-            return x @ w[:, None]
         columns = 1 if self.kind == "squares" else 3
         return x @ w[: 2 * columns].reshape(2, columns) + w[2 * columns :]
 
@@ -55,7 +53,7 @@ class Problem(NamedTuple):
 
     def cost(self, outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The mean over rows of half the squared error, or of the cross entropy."""
-        if self.kind in ("squares", "line"):
+        if self.kind == "squares":
             return 0.5 * np.mean((outputs[:, 0] - y) ** 2)
         return np.mean(np.log(np.exp(outputs).sum(1)) - outputs[np.arange(len(y)), y])
 
@@ -87,12 +85,6 @@ def squares(sizes=SIZES, seed: int = 3) -> Problem:
     )
 
 
-def line(sizes=SIZES) -> Problem:
-    """The same least squares with all parameters in one array of the model."""
-    problem = squares(sizes)
-    return problem._replace(kind="line", x=np.column_stack([problem.x, np.ones(len(problem.y))]))
-
-
 def softmax(sizes=SIZES, seed: int = 4, kind: str = "softmax", spread: float = 1.0) -> Problem:
     """Three classes: client k has mostly class k mod 3, and few samples of the next or none."""
     rng = np.random.default_rng(seed)
@@ -114,4 +106,4 @@ def features(sizes=SIZES) -> Problem:
     return problem._replace(x=6 * problem.x, start=problem.start / np.repeat([1, 6], [4, 6]))
 
 
-PROBLEMS = {"squares": squares, "line": line, "softmax": softmax, "features": features}
+PROBLEMS = {"squares": squares, "softmax": softmax, "features": features}

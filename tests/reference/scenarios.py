@@ -124,14 +124,12 @@ def _two_layers() -> Model:
 
 KINDS = {
     "squares": {"model": "linear"},
-    "line": {"model": {"kind": "linear", "bias": False}},
     "softmax": {"model": "logistic"},
     "features": {},
 }
 MODELS: dict[str, Any] = {"features": _two_layers()}
 SHAPES = {
     "squares": {"W": (2, 1), "b": (1,)},
-    "line": {"W": (3, 1)},
     "softmax": {"W": (2, 3), "b": (3,)},
     "features": {"U": (2, 2), "W": (2, 3)},
 }

@@ -46,9 +46,6 @@ def problem(seed=0) -> dict:
     }
 
 
-LOSSY = {"availability": {"kind": "bernoulli", "rate": 0.7}, "dropout": 0.3}
-
-
 def remembered(rule: str, before=(), **sections):
     written = tiny(
         **{"rounds": 5, "seeds": [0], "cohort": {"kind": "uniform", "size": 6}, **sections}
@@ -73,15 +70,6 @@ def adds_up(result) -> np.ndarray:
         ],
         0,
     )
-
-
-@pytest.mark.long
-def test_what_is_lost_is_not_remembered():
-    result = remembered("fedvarp", fleet={**LOSSY, "malicious": [1, 4]}, wire=["nonfinite"])
-    has = adds_up(result)
-    joined = result.clients["rounds_joined"].to_numpy() > 0
-    assert result.rounds["n_nonfinite"].sum() > 0 and joined[[1, 4]].any()
-    assert not has[[1, 4]].any() and has.any() and (has <= joined).all() and not joined.all()
 
 
 @fedsim.stage

@@ -1,21 +1,17 @@
 """Steps between rule and optimisers, rounds in which nobody came, attacks on a known defence."""
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS, WHOLE
+from conftest import WHOLE, oracle
 from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
 import fedsim.types
-from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 
-ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 SCENARIO = {
     "name": "steps",
     "rounds": 6,
@@ -140,8 +136,7 @@ def test_what_has_no_meaning_is_refused(name):
 
 
 def array(given) -> np.ndarray:
-    entry = ORACLE["arrays"][given[1:]] if isinstance(given, str) else given
-    return np.asarray(entry["data"] if isinstance(entry, dict) else entry, np.float64)
+    return np.asarray(given["data"] if isinstance(given, dict) else given, np.float64)
 
 
 def defence_of(params: dict, n: int) -> list[dict]:
@@ -162,7 +157,7 @@ def test_the_search_follows_its_oracle():
     """Some of the cases whose defences are ours: each is a program of its own."""
     cases = [
         case
-        for case in ORACLE["cases"]
+        for case in oracle("attacks")
         if case["fn"] == "optimised_attack" and case["params"]["agg"] != "GM"
     ]
     assert len(cases) == 80
@@ -225,4 +220,3 @@ def test_the_noise_is_no_other_link_s():
             [*before, "mean", {"kind": "aggregate_noise", "std": 1.0}], np.zeros((2, 5))
         )
         assert_array_equal(step(), step({"kind": "clip", "norm": 1.0}))
-    assert set(FAMILIES["aggregate_stage"]) >= {"aggregate_noise"}

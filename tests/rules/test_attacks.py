@@ -1,13 +1,12 @@
 """Attacks on messages against NumPy, with absent and infinite clients, and in runs."""
 
-import json
 from statistics import NormalDist
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS
+from conftest import oracle
 
 import fedsim
 from fedsim import stages
@@ -18,7 +17,6 @@ from tests.cohorts import cohort_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
-ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 K, D = 10, 6
 WEIGHTS = np.array([2.0, 0, 1, 3, 1, 0, 2, 1, 1, 4])
 MALICIOUS = np.array([0, 1, 0, 0, 1, 0, 0, 1, 0, 1], bool)  # 1 is absent
@@ -70,11 +68,9 @@ def test_the_furthest_point_scales_with_the_updates():
 
 @pytest.mark.long
 def test_the_largest_z_is_that_of_the_authors_table():
-    (table,) = (
-        case["expected"]["table"] for case in ORACLE["cases"] if case["name"] == "alie_zmax_table"
-    )
+    (case,) = (case for case in oracle("attacks") if case["name"] == "alie_zmax_table")
     with jax.enable_x64(True):
-        for row in table:
+        for row in case["expected"]["table"]:
             updates = cohort_of(np.zeros((110, 1)), jnp.arange(110) < row["n"])
             context = Context(
                 jax.random.key(0), 1, 110.0, 0.1, {}, jnp.arange(110), jnp.arange(110) < row["m"]

@@ -1,41 +1,14 @@
-"""Rules that cluster: their clusters are those of the libraries that the papers' code calls."""
+"""Rules that cluster: noise, clients that send the same, and buckets in front of a rule."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedsim
-from fedsim.rules.single_linkage import single_linkage
-from fedsim.tree import cosines
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 
-def angles(seed: int, m: int, near: float):
-    """Rows of one direction and of several others, and which of the slots report."""
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(m + 3, 6))
-    rows[: m // 2 + 2] = rows[0] + near * rows[: m // 2 + 2]
-    present = np.ones(m + 3, bool)
-    present[rng.permutation(m + 3)[:3]] = False
-    rows[~present] = np.nan
-    return rows, present
-
-
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("seed", range(3))
-def test_single_linkage_is_that_of_scipy(seed):
-    hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
-    rows, present = angles(seed, 9, 0.5)
-    linkage = jax.jit(lambda rows, present: single_linkage(1 - cosines(rows, present), present))
-    with jax.enable_x64(True):
-        got = linkage(jnp.asarray(rows), jnp.asarray(present))
-    got = np.asarray(got)[present][:, present]
-    known = hierarchy.cophenet(hierarchy.linkage(rows[present], "single", "cosine"))
-    np.testing.assert_allclose(got[np.triu_indices(len(got), 1)], known, atol=1e-12)
-
-
+@pytest.mark.long
 def test_flame_adds_noise_of_the_length_that_it_is_told_to():
     """To the mean of equal rows, which is that row."""
     row = np.random.default_rng(0).normal(size=20_000)
@@ -48,6 +21,7 @@ def test_flame_adds_noise_of_the_length_that_it_is_told_to():
     assert abs(np.corrcoef(got, other)[0, 1]) < 0.05
 
 
+@pytest.mark.long
 def test_foolsgold_takes_the_trust_of_clients_that_send_the_same():
     rows = np.random.default_rng(3).normal(size=(8, 50))
     rows[5:] = rows[5]

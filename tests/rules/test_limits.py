@@ -72,6 +72,7 @@ def test_more_must_report_where_more_are_looked_at():
     assert made["mean"]().least == made["median"]().least == 1
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("unit", [1.0, 2.0**20])
 @pytest.mark.parametrize(
     ("rows", "weights", "at"),
@@ -96,6 +97,7 @@ def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
     np.testing.assert_allclose(median, [-0.6620109, -1.09052399], atol=5e-5)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("shapes", [[(3,), (2, 2), ()], [(), (300_000,), (2, 2), (140_001,), (3,)]])
 def test_narrow_leaves_that_stand_together_come_back_as_they_were(shapes):
     rng = np.random.default_rng(4)
