@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting import distributed, gaussian, losses, renyi
@@ -9,13 +10,15 @@ from fedsim.fields.privacy.counting.extra import dp_accounting
 from fedsim.fields.privacy.counting.records import DISTRIBUTED
 from fedsim.fields.privacy.counting.refusals import require_accountable
 from fedsim.fields.privacy.counting.strategies import pattern_of, releases_of, squared_sensitivities
-from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet.sampling import Sampling
 from fedsim.limits import LEAST_NOISE, MOST_NOISE
 
+if TYPE_CHECKING:  # keys need the scenario, which needs the mechanisms
+    from fedsim.fields.privacy.keys import Privacy
+
 
 def spending(
-    section: Privacy, sampling: Sampling | None, *, clients: int, rounds: int
+    section: "Privacy", sampling: Sampling | None, *, clients: int, rounds: int
 ) -> Callable[[int], float]:
     """Return t -> ε after t rounds, of which empty ones are spent like any other.
 
@@ -39,7 +42,7 @@ def spending(
 
 
 def by_dp_accounting(
-    section: Privacy, sampling: Sampling, *, clients: int, rounds: int
+    section: "Privacy", sampling: Sampling, *, clients: int, rounds: int
 ) -> Callable[[int], float] | None:
     """Return what `spending` does, by dp-accounting and for a noise multiplier above 0.
 
@@ -74,7 +77,7 @@ def _is_sampled(sampling: Sampling) -> bool:
 
 
 def solve_noise_multiplier(
-    section: Privacy, sampling: Sampling | None, *, clients: int, rounds: int
+    section: "Privacy", sampling: Sampling | None, *, clients: int, rounds: int
 ) -> float:
     """Return the smallest noise multiplier z of six digits whose ε is at most `section.epsilon`.
 
@@ -142,7 +145,7 @@ def _six_digits(z: float) -> float:
 
 
 def _spending(
-    section: Privacy, sampling: Sampling, clients: int, rounds: int
+    section: "Privacy", sampling: Sampling, clients: int, rounds: int
 ) -> Callable[[float, int], float]:
     """Return (z, t) -> ε after t rounds with noise multiplier z, for t up to `rounds`."""
     if rounds == 0:
@@ -160,7 +163,7 @@ def _spending(
 
 
 def _count(
-    section: Privacy, sampling: Sampling, clients: int, rounds: int
+    section: "Privacy", sampling: Sampling, clients: int, rounds: int
 ) -> Callable[[float, int], float]:
     """Return the same for z > 0 and t > 0."""
     delta = section.delta

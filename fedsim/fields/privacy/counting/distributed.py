@@ -15,15 +15,17 @@ case; behind the cohort `uniform`, in one client that is replaced by another.
 
 import functools
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting import renyi
 from fedsim.fields.privacy.counting.records import DISTRIBUTED, Mechanism
-from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet.sampling import Sampling
+
+if TYPE_CHECKING:  # keys need the scenario, which needs the mechanisms
+    from fedsim.fields.privacy.keys import Privacy
 
 DEVIATIONS = 4  # k: so many standard deviations of a coordinate's sum lie within the integers
 MAX_STD = 2.0**13  # of a client's noise, in units of γ: its probabilities are a table
@@ -86,7 +88,7 @@ def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> flo
     return max(granularity, least, LEAST_GRANULARITY)
 
 
-def require_known_noise(section: Privacy, sampling: Sampling, clients: int) -> None:
+def require_known_noise(section: "Privacy", sampling: Sampling, clients: int) -> None:
     """Refuse shares of noise of whose sum no ε is known."""
     z = section.noise_multiplier
     if section.mechanism.kind not in DISTRIBUTED or not z:
@@ -130,7 +132,7 @@ def cohort_size(sampling: Sampling, clients: int) -> int:
 
 
 def of_one_round(
-    section: Privacy, sampling: Sampling, noise_multiplier: float, clients: int
+    section: "Privacy", sampling: Sampling, noise_multiplier: float, clients: int
 ) -> np.ndarray:
     """Return the Rényi divergences of a round, for the orders of the section."""
     mechanism = with_counts(section.mechanism, sampling, clients)
@@ -232,7 +234,7 @@ def sum_divergence(std: float, summands: int) -> float:
     return 10 * math.fsum(np.exp(-2 * math.pi**2 * std**2 * k / (k + 1)))
 
 
-def require_distributed(section: Privacy, sampling: Sampling) -> None:
+def require_distributed(section: "Privacy", sampling: Sampling) -> None:
     """Refuse what noise of clients gives no guarantee for."""
     kind = section.mechanism.kind
     if kind not in DISTRIBUTED:

@@ -1,18 +1,22 @@
 """What cannot be accounted for, with the reason and the remedy."""
 
+from typing import TYPE_CHECKING
+
 from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting.distributed import require_distributed
 from fedsim.fields.privacy.counting.records import DISTRIBUTED, Mechanism
 from fedsim.fields.privacy.counting.strategies import bands_of
-from fedsim.fields.privacy.keys import Privacy
 from fedsim.fleet.sampling import Sampling
 from fedsim.limits import LEAST_NOISE, MOST_NOISE
+
+if TYPE_CHECKING:  # keys need the scenario, which needs the mechanisms
+    from fedsim.fields.privacy.keys import Privacy
 
 SAMPLERS = "all, poisson, uniform, separated, cyclic or cyclic_poisson"
 RESTED = "the cohort all, cyclic or separated"  # behind which a client's rounds are known
 
 
-def require_accountable(section: Privacy, sampling: Sampling | None) -> None:
+def require_accountable(section: "Privacy", sampling: Sampling | None) -> None:
     """Refuse what the keys of a section do not: what its numbers and its cohort do not allow.
 
     Raises:

@@ -2,15 +2,17 @@
 
 import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedsim.fields.privacy.counting.extra import dp_accounting
-from fedsim.fields.privacy.keys import Privacy
+
+if TYPE_CHECKING:  # keys need the scenario, which needs the mechanisms
+    from fedsim.fields.privacy.keys import Privacy
 
 
-def epsilon_of(section: Privacy, rdp: np.ndarray) -> float:
+def epsilon_of(section: "Privacy", rdp: np.ndarray) -> float:
     """Return ε of Rényi divergences, by the conversion of the section.
 
     `classic` is min over the orders α of rdp(α) + log(1/δ)/(α − 1) (Mironov 2017, Rényi
@@ -27,7 +29,7 @@ def epsilon_of(section: Privacy, rdp: np.ndarray) -> float:
     return float(np.min(rdp + math.log(1 / section.delta) / (orders - 1)))
 
 
-def orders_of(section: Privacy) -> np.ndarray:
+def orders_of(section: "Privacy") -> np.ndarray:
     """Return the orders of the section, by default those of dp-accounting."""
     if section.orders is not None:
         return np.asarray(section.orders, float)
