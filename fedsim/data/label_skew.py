@@ -196,10 +196,6 @@ def holders_of(
 
     The number of clients that have a class is proportional to its samples, `counts` `[C]`, and at
     least one if it has any. Returns them, class after class, and how many they are `[C]`.
-
-    Raises:
-      PartitionError: if there are fewer classes, if some class would be left without a client, or
-        if there are too few samples.
     """
     high = np.minimum(clients, counts)  # no more clients than samples
     _require_holders(high, clients, classes, unit)

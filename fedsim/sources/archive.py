@@ -92,10 +92,7 @@ def npz(
 def arrays_in(file: BinaryIO, names: Collection[str] = ()) -> dict[str, np.ndarray]:
     """Return the arrays of an archive by name: those of `names`, or all where there are none.
 
-    Raises:
-      DataError: for a file that is not an archive, holds objects, unpacks to too much, or lies
-        about sizes.
-      OutOfMemoryError: for arrays that do not fit into memory.
+    Refused is what is not an archive, holds objects, lies about sizes, or unpacks to too much.
     """
     with sound("npz archive"), zipfile.ZipFile(file) as archive:
         members = archive.infolist()

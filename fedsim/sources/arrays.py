@@ -175,10 +175,8 @@ def vocabulary_of(arrays: Arrays) -> int:
 def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
     """Return the number of classes: of names, else of tokens to choose from, else of labels.
 
-    Labels are integers `[n]` or `[n, T]`, those of each set of samples.
-
-    Raises:
-      DataError: for timestamps and ids, and for classes beyond those that have names.
+    Labels are integers `[n]` or `[n, T]`, those of each set of samples. Refused are timestamps,
+    ids, and classes beyond those that have names.
     """
     tokens = is_per_token(labels[0])
     if arrays.labels is None and not tokens:  # names show that labels are meant as classes
@@ -198,10 +196,8 @@ def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
 def encode_labels(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
     """Replace text labels by the positions of their names in sorted order; return the names too.
 
-    Labels that are numbers stay, with the names that came along.
-
-    Raises:
-      DataError: for samples without a label, and for names of anything that are not UTF-8 text.
+    Labels that are numbers stay, with the names that came along. A sample without a label is
+    refused, and so are names of anything that are not UTF-8 text.
     """
     _require_sound_names(arrays)
     y = np.asarray(arrays.y)

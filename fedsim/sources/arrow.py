@@ -57,13 +57,9 @@ def rows_of(shards: Shards, columns: Sequence[str]) -> Any:
 def parquet_in(
     file: BinaryIO, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()
 ) -> Any:
-    """Return the table in a Parquet file: some columns, or all.
+    """Return the table in a Parquet file: some columns, or all, if it fits into memory.
 
     Of the columns of text in `encoded`, each text is held once, however often it occurs.
-
-    Raises:
-      DataError: for an unsound file, and texts that are not UTF-8.
-      OutOfMemoryError: for rows that do not fit into memory.
     """
     from pyarrow.parquet import ParquetFile
 

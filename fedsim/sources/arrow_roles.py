@@ -31,17 +31,10 @@ def roles_of(
     features: list[str],
     client: str | None,
 ) -> Roles:
-    """Assign roles to the columns of a set, whose writer made declarations about some.
+    """Assign roles to the columns of a set, whose writer made declarations about some, by name.
 
-    Args:
-      schema: the columns.
-      declarations: by name.
-      target: None: the only ClassLabel column, else `label`.
-      features: empty: the image column, else all columns of numbers.
-      client: None: `client`, if there is such a column.
-
-    Raises:
-      DataError: for columns that do not exist, and where the user has to choose; all at once.
+    Without a name, the target is the only ClassLabel column, else `label`; the client is `client`,
+    if there is such a column. Without features, they are the image column, else all numbers.
     """
     names = schema.names
     classes = _class_names(declarations)
@@ -95,9 +88,6 @@ def text_roles(
     """Return which columns hold the `texts`, their `answers` and the ids of the `client`.
 
     By default they are `text`, none, and `client` if there is such a column.
-
-    Raises:
-      DataError: for columns that do not exist or hold no texts; all at once.
     """
     names = schema.names
     text, *others = features or [TEXT]

@@ -34,9 +34,6 @@ def of_texts(
 
     The splits are the one for training and, if there is one, that for testing; `roles` has their
     columns, as `text_roles` returns them.
-
-    Raises:
-      DataError: for blanks, and where no text has two tokens.
     """
     parts = []
     for split, shards in splits.items():

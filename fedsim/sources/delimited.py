@@ -71,12 +71,7 @@ def with_header(cells: Any) -> Any:
 
 
 def text_in(file: BinaryIO) -> str:
-    """Return the text of a file in UTF-8, plain or gzipped.
-
-    Raises:
-      DataError: naming the first line that is not UTF-8.
-      OutOfMemoryError: for a text that does not fit into memory.
-    """
+    """Return the text of a file in UTF-8, plain or gzipped; errors name the first other line."""
     content = unpacked(file)
     if content.startswith(ZIP):
         raise DataError("is a workbook or another zip file, not text; write kind: xlsx, or npz")

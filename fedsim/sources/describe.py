@@ -17,10 +17,7 @@ from fedsim.sources.ids import number_ids
 def describe_arrays(arrays: Arrays) -> dict[str, Any]:
     """Return counts of the samples that a reader returned, by name; None where one does not apply.
 
-    `missing` has the number of blanks, NaN, by column.
-
-    Raises:
-      DataError: for names that are not UTF-8 text, and for labels that cannot be classes.
+    `missing` has the number of blanks, NaN, by column. Labels that cannot be classes are refused.
     """
     arrays, labels = encode_labels(arrays)
     arrays = arrays._replace(vocabulary=vocabulary_of(arrays))

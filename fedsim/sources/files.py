@@ -66,12 +66,7 @@ def sound(noun: str) -> Iterator[None]:
 
 
 def unpacked(file: BinaryIO) -> bytes:
-    """Return the content of a file, plain or gzipped.
-
-    Raises:
-      DataError: for an unsound gzip file, and one that unpacks to too much.
-      OutOfMemoryError: for a file that does not fit into memory.
-    """
+    """Return the content of a file, plain or gzipped, if that fits into memory."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     require_memory(file=size)

@@ -67,10 +67,9 @@ def with_table_keys(reader: Callable[..., Arrays]) -> Callable[..., Arrays]:
 
     @functools.wraps(reader)
     def read(*positional: Any, **named: Any) -> Arrays:
-        bound = signature.bind(*positional, **named)
-        given = bound.arguments
-        keys = TableKeys(**{name: given.pop(name) for name in shared if name in given})
-        return reader(**given, keys=keys)
+        given = signature.bind(*positional, **named).arguments
+        keys = {name: given.pop(name) for name in shared if name in given}
+        return reader(**given, keys=TableKeys(**keys))
 
     described = (inspect.getdoc(TableKeys) or "").partition("Args:\n")[2].rstrip()
     read.__doc__ = re.sub(r"  keys: .*", lambda _: described, inspect.getdoc(reader) or "")

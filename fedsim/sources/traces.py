@@ -42,9 +42,6 @@ def trace_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> Tra
     """Read columns of numbers from a CSV with a header and a column `client`, plain or gzipped.
 
     `columns` has the smallest number that may occur in each; other columns are ignored.
-
-    Raises:
-      DataError: naming rows and columns, for a file that is not such a table.
     """
     values, rows = _read(path, sha256, {CLIENT: None, **columns})
     device, names = number_ids(values[CLIENT])
@@ -55,9 +52,6 @@ def participations_of(path: str, sha256: str | None) -> Participations:
     """Read who takes part in which round from a CSV with the columns `round` and `client`.
 
     Both columns hold whole numbers, and every round has a row.
-
-    Raises:
-      DataError: naming rows and columns, for a file that is not such a table.
     """
     values, rows = _read(path, sha256, {ROUND: 1, CLIENT: 0}, whole=True)
     present = np.unique(values[ROUND])
@@ -71,13 +65,7 @@ def participations_of(path: str, sha256: str | None) -> Participations:
 
 
 def edges_of(path: str, sha256: str | None) -> np.ndarray:
-    """Read the edges of a graph from a CSV with the columns `source` and `target` `[E, 2]`.
-
-    Both columns hold whole numbers.
-
-    Raises:
-      DataError: naming rows and columns, for a file that is not such a table.
-    """
+    """Read the edges of a graph from a CSV with whole numbers `source` and `target` `[E, 2]`."""
     values, _ = _read(path, sha256, {SOURCE: 0, TARGET: 0}, whole=True)
     return np.stack([values[SOURCE], values[TARGET]], axis=1)
 

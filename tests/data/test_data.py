@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.data import Arrays, Pool, federate, iid, natural, prepare
-from fedsim.data.splits import Samples, stratified
+from fedsim.data.splits import Samples
 from fedsim.errors import DataError, PartitionError
 from fedsim.scenario import read
-from fedsim.sources import digits
 from fedsim.sources.ids import number_ids
 
 F32 = np.dtype("float32")
@@ -81,13 +80,6 @@ def test_a_label_may_stand_in_the_test_set_alone():
     assert (
         classes == 5 and len(sets.train.x) == 3 and len(sets.test.x) == 1
     )  # its own test set, none is cut
-
-
-def test_the_test_split_is_stratified_and_keeps_every_sample():
-    sets, classes = prepare(digits(), test=0.2, seed=0, dtype=F32)
-    assert classes == 10 and len(sets.train.y) + len(sets.test.y) == 1797
-    np.testing.assert_allclose(np.bincount(sets.test.y) / np.bincount(digits().y), 0.2, atol=0.006)
-    assert stratified(np.array([0, 0, 1]), 0.0, np.random.default_rng(0)).sum() == 0
 
 
 @settings(deadline=None, max_examples=25)

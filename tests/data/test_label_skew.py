@@ -170,16 +170,6 @@ def test_everything_becomes_json_without_nan():
     assert repr(plain["clients"][0]["largest_label"]) == "0" and plain["overall"]["samples"] == 8
 
 
-def test_rows_carry_the_seed_where_there_are_several():
-    assert list(heterogeneity(federation(BLOBS), seed=5).rows) == [
-        "seed",
-        "client",
-        "label",
-        "samples",
-    ]
-    assert list(heterogeneity(federation(BLOBS)).rows) == ["client", "label", "samples"]
-
-
 EXTREMES = {
     "one client": counted([[5, 3]]),
     "one class": counted([[5], [3], [0]]),

@@ -24,7 +24,7 @@ from fedsim.data import (
     shards,
     similarity,
 )
-from fedsim.data.apportionment import apportion, apportion_within
+from fedsim.data.apportionment import apportion
 from fedsim.data.draws import allocate, dirichlet_draw
 from fedsim.errors import PartitionError
 
@@ -459,22 +459,6 @@ def test_apportion(quota):
     quota = np.array(quota)
     whole = apportion(quota, round(quota.sum()))
     assert whole.sum() == round(quota.sum()) and (np.abs(whole - quota) <= 1 + 1e-6).all()
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    st.lists(
-        st.tuples(st.floats(0, 1), st.integers(0, 5), st.integers(0, 20)), min_size=1, max_size=20
-    ),
-    st.floats(0, 1),
-)
-def test_apportion_within_bounds(rows, place):
-    weight, low, room = map(np.array, zip(*rows, strict=True))
-    weight = np.maximum(weight, 1e-9)
-    high = low + room
-    total = int(low.sum() + np.floor(place * room.sum()))
-    whole = apportion_within(weight, total, low, high)
-    assert whole.sum() == total and (whole >= low).all() and (whole <= high).all()
 
 
 def test_long_tail_says_how_many_samples_it_keeps():

@@ -13,9 +13,6 @@ from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Skew, numbers_of, skewed
-from fedsim.engine.layout import lay_out
-from fedsim.engine.pack import Width, capacity, longest_first
-from fedsim.engine.slots import RunCohort
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.fleet.plan import Conditions
@@ -387,25 +384,6 @@ def test_a_plan_moves_labels_as_a_pure_function_of_the_round():
     assert shifts == want
     assert np.array_equal(plan.federation.labels_in(4), (plan.federation.train.y + 2) % CLASSES)
     assert plan.federation.labels_in(0) is plan.federation.labels_in(1) is plan.federation.train.y
-
-
-def test_a_layout_has_a_column_for_them_only_where_they_move():
-    for skews, columns in (
-        ([], 0),
-        ([link("concept_shift")], 0),
-        ([link("concept_shift", groups=1, every=1)], 1),
-    ):
-        plan, width = plan_of(*skews), Width(2, N)
-        shapes = capacity([[plan]], width, longest_first, 1)
-        slots = lay_out(
-            [RunCohort(plan, plan.round(3)[0])], 0, width, shapes, np.dtype("float32")
-        ).slots
-        assert slots.shift.shape == (N, columns) and (slots.shift == 2).all()
-        seen = [
-            np.bincount(plan.federation.labels_in(3)[of(plan.federation, k)], minlength=CLASSES)
-            for k in range(N)
-        ]
-        assert np.array_equal(slots.work.labels, seen)  # what FedLC and FedRS are told
 
 
 def drifting(**more):

@@ -37,7 +37,8 @@ def written(places, path, **sections):
     """A scenario file that names a data file."""
     lines = [f"{name}: {json.dumps(value)}" for name, value in {**SECTIONS, **sections}.items()]
     file = places / "study" / "s.yaml"
-    file.write_text("\n".join([*lines, f"data: {{kind: npz, path: {json.dumps(str(path))}}}", ""]))
+    lines += [f"data: {{kind: npz, path: {json.dumps(str(path))}}}", "model: logistic", ""]
+    file.write_text("\n".join(lines))
     return file
 
 
@@ -130,7 +131,8 @@ def test_a_scenario_is_no_guess_for_a_missing_data_file(places):
 
 
 def of(places, name, **sections):
-    return {**SECTIONS, **sections, "data": {"kind": "npz", "path": str(places / name)}}
+    data = {"kind": "npz", "path": str(places / name)}
+    return {**SECTIONS, "model": "logistic", **sections, "data": data}
 
 
 @pytest.fixture

@@ -72,18 +72,20 @@ def test_blanks_take_the_mean_of_all_or_of_the_client(tmp_path):
 
 
 def test_each_client_is_brought_to_its_own_scale(tmp_path):
+    """Predictions too, by the names of columns, with truth values as pandas reads them."""
     path = folder(
         tmp_path,
-        a=pd.DataFrame({"age": [1.0, 3], "flag": [0, 1], "ill": [0, 1]}),
-        b=pd.DataFrame({"age": [100.0, 300], "flag": [1, 1], "ill": [0, 1]}),
+        a="age,flag,ill\n1,FALSE,0\n3,TRUE,1\n",
+        b="age,flag,ill\n100,TRUE,0\n300,TRUE,1\n",
     )
     result = run(path, standardize=True, statistics="client")
     x = result.experiment.plans[0].federation.train.x
-    assert np.array_equal(x, [[-1, 0], [1, 1], [-1, 1], [1, 1]])
-    new = pd.DataFrame({"flag": [1], "age": [200]})
+    assert np.array_equal(x, [[-1, 1, 0], [1, 0, 1], [-1, 0, 1], [1, 0, 1]])
+    new = pd.DataFrame({"flag": [True], "age": [200]})
     of_b = result.predict(new, client=1)
     assert not np.allclose(of_b, result.predict(new, client=0))
     assert np.allclose(of_b, result.predict(new.assign(age=2), client=0))
+    assert not np.allclose(of_b, result.predict(new.assign(flag=False), client=1))
 
 
 REFUSED = [  # tables, keys, what is said, why
@@ -147,18 +149,3 @@ def test_a_folder_is_described_with_the_section_that_reads_it(tmp_path):
     assert described["notes"].count(lacking) == 1
     printed = CliRunner().invoke(cli, ["data", "describe", path, "--set", "target=ill"])
     assert printed.exit_code == 0 and "column 'id' is left out" in printed.output
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_table_of_one_client_is_predicted_by_the_names_of_its_columns(tmp_path):
-    """Also with truth values, which pandas reads as such."""
-    oslo = OSLO.assign(smokes=["TRUE", "FALSE", "TRUE"])
-    rome = ROME.assign(smokes=["TRUE", "TRUE", "FALSE", "FALSE"])
-    result = run(folder(tmp_path, rome=rome, oslo=oslo), missing="mean")
-    x = result.experiment.plans[0].federation.train.x
-    expected = result.predict(x[:3])
-    frame = pd.read_csv(tmp_path / "oslo.csv")
-    assert frame["smokes"].dtype == bool
-    assert np.allclose(result.predict(frame[["sex", "smokes", "bmi", "ill", "age"]]), expected)
-    with pytest.raises(ValueError, match="no column 'bmi', which is a feature"):
-        result.predict(rome)

@@ -27,9 +27,9 @@ TURNED = "images [3, 9, 8] have their channels first, and are kept as [9, 8, 3]"
 DIVIDED = "images are bytes and are divided by 255"
 
 
-def built(data, model="mlp", network=None, **section):
+def built(data, network=None, **section):
     section = {"kind": "supplied", **SCENARIO["data"], **section}
-    scenario = read({**SCENARIO, "model": model, "data": section})
+    scenario = read({**SCENARIO, "model": "logistic", "data": section})
     return build(scenario, data=data, model=network)
 
 

@@ -6,7 +6,7 @@ from conftest import oracle
 
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
-from fedsim.data import Arrays, prepare
+from fedsim.data import prepare
 from fedsim.errors import DataError
 from fedsim.scenario import read
 from fedsim.sources import (
@@ -213,8 +213,3 @@ def test_faults_found_late_name_the_file_too(tmp_path):
     assert (
         prepare(npz(str(tmp_path / "big.npz")), test=0.0, seed=0, dtype=np.dtype("float64"))[1] == 2
     )
-
-
-def test_arrays_bring_what_files_bring():
-    got, classes = prepare(Arrays(X, Y, client=Y), test=0.0, seed=0, dtype=F32)
-    assert classes == 3 and got.owner.tolist() == Y.tolist() and got.owners == 3

@@ -1,14 +1,13 @@
 """Users' tables: what is read or refused, names, and which samples fill and scale features."""
 
 import gzip
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.assemble.federation import federations_of, resolved_data
+from fedsim.assemble.federation import federations_of
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.cli.partition import print_partition
 from fedsim.data import Arrays, prepare
@@ -365,26 +364,6 @@ def test_keys_that_name_columns_need_columns():
     with pytest.raises(DataError, match="target: no column 'y'; there are 'a', 'outcome'"):
         federation(frame)
     assert federation(frame, target="outcome", clients=2)[1].label_names == ["x", "y"]
-
-
-def test_the_record_of_a_table_reads_the_same(tmp_path):
-    (tmp_path / "t.csv").write_text(SMALL)
-    section = {
-        "kind": "csv",
-        "path": str(tmp_path / "t.csv"),
-        "target": "ill",
-        "client": "ward",
-        "test": 0.25,
-    }
-    scenario = read({"name": "s", "data": {**section, "standardize": True, "missing": "median"}})
-    f = federations_of(scenario, None, F32)[0]
-    settled = resolved_data(scenario, None, f).model_dump(mode="json")
-    again = federations_of(read({"name": "s", "data": json.loads(json.dumps(settled))}), None, F32)[
-        0
-    ]
-    assert f.fingerprint() == again.fingerprint()
-    assert settled["missing"] == "median"
-    assert settled["standardize"]
 
 
 # ------------------------------------------------------------------------------------------ remarks

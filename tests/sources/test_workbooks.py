@@ -145,22 +145,6 @@ def test_other_files_get_a_line_that_says_what_to_do(tmp_path, name):
     assert len(error.value.lines) == 1
 
 
-@pytest.mark.long
-def test_a_sheet_is_described_column_by_column(tmp_path):
-    path = tmp_path / "t.xlsm"
-    rows = [
-        [i, f"w{i % 3}", DAY + dt.timedelta(days=i), None if i else 3.5, i % 2] for i in range(40)
-    ]
-    book(path, [["n", "ward", "seen", "gap", "label"], *rows], before=["notes"])
-    told = describe(str(path), ["sheet=data", "drop=[gap]", "dates=ordinal"])
-    assert told["kind"] == "xlsx" and told["rows"] == 40 and told["problems"] == []
-    assert [(c["type"], c["blanks"], c["distinct"]) for c in told["summary"]] == [
-        ("whole numbers", 0, 40), ("text", 0, 3), ("dates", 0, 40), ("numbers", 39, 1),
-        ("whole numbers", 0, 2),
-    ]  # fmt: skip
-    assert told["data"]["target"] == "label" and told["data"]["sheet"] == "data"
-
-
 # ------------------------------------------------------------------------------------------- export
 
 
