@@ -24,7 +24,6 @@ def gallery_of(
     folder: Path,
     base: str = ".",
     names: Iterable[str] | None = None,
-    page: str = PAGE,
     titles: Mapping[str, str] | None = None,
 ) -> tuple[bytes, list[str]]:
     """The gallery of a folder, and a line for every folder in it that is left out.
@@ -32,7 +31,6 @@ def gallery_of(
     Args:
       base: the relative way to it from where the gallery will be.
       names: of the runs' folders; left out: all that are there.
-      page: the name of a run's page.
       titles: of runs whose records have none, by the names of their folders.
     """
     if (folder / RECORD).exists():
@@ -42,7 +40,7 @@ def gallery_of(
     for name in _folders(folder) if names is None else names:
         try:
             with reporting_table_errors(folder / name):
-                cards.append(_card(folder / name, base, page))
+                cards.append(_card(folder / name, base))
         except (Failure, OSError) as error:
             # by names alone: the page may be shown elsewhere
             skipped.append(" ".join(str(error).replace(f"{folder}/", "").split()))
@@ -62,22 +60,22 @@ def _folders(folder: Path) -> list[str]:
     return [entry.name for entry in inside if entry.is_dir() and not entry.name.startswith(".")]
 
 
-def _card(path: Path, base: str, page: str) -> dict[str, Any]:
+def _card(path: Path, base: str) -> dict[str, Any]:
     """What the gallery shows of a folder: a run, or a page such as that of a suite."""
     alone = path / PAGE
     if alone.is_file() and not (path / RECORD).exists():
-        link = quote(f"{base}/{path.name}/{page}")
+        link = quote(f"{base}/{path.name}/{PAGE}")
         return card_of_page(path.name, link, alone.read_text(encoding="utf-8"))
-    return card_of(_entry(path, base, page))
+    return card_of(_entry(path, base))
 
 
-def _entry(path: Path, base: str, page: str) -> Entry:
+def _entry(path: Path, base: str) -> Entry:
     running = in_use(path)
     record, frames = contents(path, TABLES)
     source = Source(record, by_setting(record, frames))
     link = ""
-    for name, file in ((page, PAGE), (LIVE, LIVE)):
-        if (path / file).is_file():
+    for name in (PAGE, LIVE):
+        if (path / name).is_file():
             # A name with a colon in it would be an address of its own.
             link = quote(f"{base}/{path.name}/{name}")
             break

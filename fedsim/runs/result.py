@@ -160,11 +160,9 @@ class Tables:
     def write(self, run_files: RunFiles) -> None:
         """Write tables and models to their files in a run directory."""
         for name, rows in self.records.items():
-            path = run_files.path / f"{name}.csv"
             if rows or name in WRITTEN:
-                files.write(path, tables.to_csv(rows, self.order(name)))
-            else:
-                files.remove(path)  # there may be an earlier one
+                text = tables.to_csv(rows, self.order(name))
+                files.write(run_files.path / f"{name}.csv", text)
         self.write_models(run_files)
 
     def write_models(self, run_files: RunFiles) -> None:

@@ -177,20 +177,9 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
             return {**TINY, "data": {**small, **few, **written}}
         case "partition":
             return {**TINY, "data": {**DATA, "partition": written}}
-        case "skew":
-            return {**TINY, "data": {**DATA, "skew": [written]}}
-        case "augmentation":
-            return {**images, "data": {**images["data"], "augment": [written]}}
-        case "data_attack":
-            data = {**images["data"], "attack": [written]}
-            return {**images, "data": data, "fleet": {"malicious": 0.25}}
-        case "aggregate_stage":
-            return {**TINY, "server": ["mean", written]}
         case "mechanism":
             spent = {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5, "accountant": "rdp"}
             return {**TINY, "cohort": "all", "privacy": {**spent, "mechanism": written}}
-        case "timetable":
-            return {**TINY, "schedule": written}
         case "model":
             return {
                 **images,
@@ -201,8 +190,6 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
             }
         case "loss":
             return {**TINY, "model": {"kind": "logistic", "loss": written}}
-        case "adapter":
-            return {**TINY, "model": {"kind": "mlp", "hidden": [4], "adapter": written}}
         case "client":
             return {
                 **TINY,

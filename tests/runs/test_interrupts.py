@@ -6,10 +6,8 @@ import sys
 import time
 
 import pytest
-from conftest import TESTS, WHOLE, some
+from conftest import WHOLE, some
 from directories import bits, finished, leftovers, started, tiny, written
-
-sys.path.insert(0, str(TESTS / "deep"))
 from signals import CODES, SCENARIO, interrupted, trial
 
 pytestmark = pytest.mark.long

@@ -364,17 +364,6 @@ def test_a_missing_row_is_caught(mine):
     assert problem in failed(fedsim.verify(out))["tables"]
 
 
-def test_a_running_total_that_falls_is_caught(mine):
-    out = mine("fedavg")
-
-    def fallen(table, row):
-        if table == "rounds" and row["round"] == 4:
-            row["bytes_up"] = 100
-
-    doctored(out, logged=fallen)
-    assert "seed 1: bytes_up falls in round 4" in failed(fedsim.verify(out))["tables"]
-
-
 def test_an_end_that_the_commits_do_not_confirm_is_caught(mine):
     out = mine("fedavg")
     rehashed(out, status="stopped", reasons={"0": "round 3: not finite"})
@@ -535,8 +524,7 @@ def command(*words):
 
 
 @pytest.mark.long
-def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_path, monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)  # one line a check
+def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_path):
     plugin = str(root / "tests/plugins/mine.py")
     out = tmp_path / "mine"
     scenario = tmp_path / "s.yaml"
@@ -547,10 +535,8 @@ def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_pa
     threads = json.loads((out / "run.json").read_text())["environment"]["threads"]
     done = command("verify", out, "--plugin", plugin)
     assert done.returncode == 0 and done.stderr == "", done.stdout
-    lines = done.stdout.splitlines()
-    assert all(line.startswith("ok   ") for line in lines[:-1])
-    assert lines[-1].endswith("is equal to what its record says")
-    assert threads and len(lines) == 9
+    assert threads and done.stdout.count("ok   ") == 8, done.stdout
+    assert " ".join(done.stdout.split()).endswith("is equal to what its record says")
     without = command("verify", out, "--json")
     answer = json.loads(without.stdout)
     assert without.returncode == 2 and not answer["equal"] and not answer["wrong"]

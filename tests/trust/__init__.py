@@ -8,7 +8,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
-for folder in (TESTS, TESTS / "deep", *sorted({path.parent for path in TESTS.glob("*/test_*.py")})):
+for folder in (TESTS, *sorted({path.parent for path in TESTS.glob("*/test_*.py")})):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

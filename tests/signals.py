@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from directories import leftovers, started, tiny, wait_for_commit, whole
 
 SCENARIO = tiny(0.0, rounds=200, seeds=[0])

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from directories import leftovers, started, tiny, whole
 
 SCENARIO = tiny(0.0, rounds=30)

@@ -1,12 +1,10 @@
 """Kill runs with SIGKILL at random times and resume them: they end with the same bytes."""
 
 import random
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from directories import commits, finished, started, tiny, wait_for_commit, whole
 
 CNN = {"kind": "cnn", "channels": [4, 8], "hidden": 16}
