@@ -6,6 +6,7 @@
 import inspect
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -86,7 +87,7 @@ def traits_of(family: str, kind: str) -> Traits:
       KeyError: for a parameter without a default for which no example is known.
     """
     made = _made(family, kind, arguments_of(family, kind))
-    return _by_side([VOICE_OF[family](family, kind, made)])
+    return _by_side([VOICE_OF[family](kind, made)])
 
 
 def _made(family: str, kind: str, arguments: dict[str, Any]) -> Any:
@@ -139,18 +140,6 @@ def _link(family: str, kind: str, made: Any) -> Voice:
     return voice_of_link(Link((place, 0), section, made))
 
 
-def _method(family: str, kind: str, made: Any) -> Voice:
-    return voice_alone(kind, made)
-
-
-def _loss(family: str, kind: str, made: Any) -> Voice:
-    return voice_of_loss(kind, made)
-
-
-def _cohort(family: str, kind: str, made: Any) -> Voice:
-    return voice_of_cohort(kind, made)
-
-
 def _of_fields(family: str, kind: str, made: Any) -> Voice:
     """A kind of a family that fields speak for."""
 
@@ -161,17 +150,13 @@ def _of_fields(family: str, kind: str, made: Any) -> Voice:
     return first_answer(voice) or SILENT
 
 
-VOICE_OF: dict[str, Callable[[str, str, Any], Voice]] = {
-    "client": _method,
-    "loss": _loss,
-    "rule": _link,
-    "stage": _link,
-    "aggregate_stage": _link,
-    "attack": _link,
-    "codec": _link,
-    "cohort": _cohort,
-    "timetable": _of_fields,
-    "topology": _of_fields,
+LINKS = ("rule", "stage", "aggregate_stage", "attack", "codec")
+VOICE_OF: dict[str, Callable[[str, Any], Voice]] = {
+    "client": voice_alone,
+    "loss": voice_of_loss,
+    **{family: partial(_link, family) for family in LINKS},
+    "cohort": voice_of_cohort,
+    **{family: partial(_of_fields, family) for family in ("timetable", "topology")},
 }
 
 if __name__ == "__main__":

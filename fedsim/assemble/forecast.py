@@ -63,6 +63,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
 
     # Memory is measured first: what follows would count as memory of the process.
     memory, message_bytes = _memory(experiment)
+    bytes_up = mean_of([_bytes_sent(plan, work, message_bytes) for work in rounds])
     training_bytes = sum(memory[name] for name in memory if name != "tables")
     at_the_end = ("process", "samples", "client_memory", "server", "tables")
     ending_bytes = sum(memory[name] for name in at_the_end)
@@ -76,7 +77,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": 0,
-        "bytes_up_a_round": _bytes_up(plan, rounds, message_bytes),
+        "bytes_up_a_round": int(bytes_up),
         "bytes_down_a_round": _bytes_down(experiment, rounds),
         "updates_bytes": updates_bytes(experiment),
         "graph": None,
@@ -116,10 +117,6 @@ def updates_bytes(experiment: Experiment) -> int:
     if experiment.client.travel.stats != "kept":
         row += stats
     return int(len(spec.seeds) * spec.rounds * (server + clients * row))
-
-
-def _bytes_up(plan: Plan, rounds: Sequence[RoundPlan], message_bytes: int) -> int:
-    return int(mean_of([_bytes_sent(plan, work, message_bytes) for work in rounds]))
 
 
 def _bytes_sent(plan: Plan, work: RoundPlan, message_bytes: int) -> int:

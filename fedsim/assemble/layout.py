@@ -63,7 +63,7 @@ def layout_of(
     width = width_of(spec.numerics, model_bytes, inputs.activation_bytes[nominal_rows], K)
 
     # Refuse what cannot fit before `capacity` plans all rounds, which takes time.
-    longest_plan = max(plans.values(), key=_longest_client_steps)
+    longest_plan = max(plans.values(), key=lambda plan: plan.steps.max(initial=0))
     counted = minimum_bytes(model_bytes, width, longest_plan, K, seeds=len(spec.seeds))
     check_memory(scenario, counted)
 
@@ -148,10 +148,6 @@ def _block(requested: int | str, model_bytes: int, K: int) -> int:
     most = max(1, min(MAX_BLOCK, messages))
     blocks = max(1, -(-K // most))  # rounded up
     return max(1, -(-K // blocks))
-
-
-def _longest_client_steps(plan: Plan) -> int:
-    return int(plan.steps.max(initial=0))
 
 
 def _bytes_read(plan: Plan, model_bytes: int, activation_bytes: int) -> float:

@@ -84,10 +84,7 @@ def _made(section: HashableSection) -> Loss:
     return made if isinstance(made, Loss) else Loss(made)
 
 
-@functools.lru_cache(MAX_CACHED)
-def _weighted(loss: Loss, weights: tuple[float, ...]) -> Loss:
-    """A loss with weights of classes; cached likewise."""
-    return weighted(loss, weights)
+_weighted = functools.lru_cache(MAX_CACHED)(weighted)
 
 
 def _targets_of(section: Any, f: Federation) -> str:

@@ -164,10 +164,6 @@ def row_voice(facts: Facts) -> Voice:
     return Voice(KIND, OTHER, needs, [])
 
 
-def _key() -> jax.Array:
-    return jax.random.key(0)
-
-
 def optimizer_voice(facts: Facts) -> Voice:
     """The state of an optimizer that continues from round to round."""
     if facts.spec.client.optimizer_state != "carry":
@@ -219,5 +215,5 @@ def _has_hooks(client: Client) -> bool:
 
 
 def _has_row(client: Client, shared: Shared) -> bool:
-    row = jax.eval_shape(client.memory, shared, jax.eval_shape(_key))
+    row = jax.eval_shape(client.memory, shared, jax.eval_shape(jax.random.key, 0))
     return bool(jax.tree.leaves((row, shared["aux"])))

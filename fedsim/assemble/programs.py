@@ -196,20 +196,18 @@ def training(inputs: TrainingInputs) -> Training:
         of_model = task(inputs.model, loss, optimizer, rate, classes)
         scored_task = of_model._replace(augment=client_task.augment, width=client_task.width)
 
+    before_score = None
+    if method.scored.tune_steps is not None:
+        tuned = balancing(tuning(method)) if _balances(inputs) else tuning(method)
+        before_score = Lanes(tuned, client_task)
     return Training(
         client=method,
         task=scored_task,
         lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
         memories=Memories(method),
-        tuning=None
-        if method.scored.tune_steps is None
-        else Lanes(_tuning(inputs, method), client_task),
+        tuning=before_score,
     )
-
-
-def _tuning(inputs: TrainingInputs, method: Client) -> Client:
-    return balancing(tuning(method)) if _balances(inputs) else tuning(method)
 
 
 def _optimizer_of(section: Any) -> Callable[[Any], optax.GradientTransformation]:

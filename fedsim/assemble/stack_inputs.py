@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from jax.tree_util import Partial
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario.diagnostics import problems_of
 from fedsim.scenario.reader import Document
+from fedsim.scenario.schema import adapter_of
 from fedsim.scenario.sections import LISTS_OF_LINKS
 from fedsim.scenario.shorthand import expand_calls
 from fedsim.tree import Tree
@@ -103,18 +104,12 @@ def checked_links(command: str, section: str, argument: str, links: Any) -> list
     return checked(command, argument, listed, LISTS_OF_LINKS[section])
 
 
-@functools.cache
-def _adapter(annotation: Any) -> TypeAdapter:
-    """The adapter of an annotation, which takes longer to make than to use."""
-    return TypeAdapter(annotation)
-
-
 def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
     """Return a value of a scenario as the schema reads it."""
     may_have_calls = "(" in str(value)  # most values have none, and looking for them takes time
     expanded = expand_calls(value, annotation) if may_have_calls else value
     try:
-        return _adapter(annotation).validate_python(expanded)
+        return adapter_of(annotation).validate_python(expanded)
     except ValidationError as error:
         document = Document({argument: expanded}, {}, command)
         problems = problems_of(document, annotation, expanded, error.errors(), (argument,))

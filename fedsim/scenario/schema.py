@@ -303,7 +303,7 @@ class ByForm:
         """Let pydantic validate the union `source` member by member, as this class says."""
 
         def validate(value: Any) -> Any:
-            return _adapter(members_matching(source, value)).validate_python(value)
+            return adapter_of(members_matching(source, value)).validate_python(value)
 
         return core_schema.no_info_plain_validator_function(
             validate, json_schema_input_schema=handler.generate_schema(source)
@@ -348,7 +348,7 @@ def _container_types(annotation: Any) -> tuple[type, ...]:
 
 
 @functools.lru_cache(1024)
-def _adapter(annotation: Any) -> TypeAdapter:
+def adapter_of(annotation: Any) -> TypeAdapter:
     """Return the strict validator of an annotation; cached, because making one is slow."""
     # A section has its own configuration, and pydantic allows no second one.
     return TypeAdapter(annotation, config=None if is_section(annotation) else STRICT)

@@ -117,6 +117,7 @@ def test_two_mistakes_have_the_lines_of_each(one, two, alone):
     assert lines(planted(one, two)) == alone(one) | alone(two)
 
 
+@pytest.mark.long
 def test_one_mistake_of_every_stage(alone):
     stages = {stage: name for name, (stage, *_) in MISTAKES.items()}
     reported = lines(planted(*stages.values()))

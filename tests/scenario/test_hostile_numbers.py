@@ -108,24 +108,6 @@ def test_drop_last_keeps_the_only_batch_of_clients_below_the_batch():
     assert plans[0].steps.tolist() == plans[1].steps.tolist() == [3] * 4
 
 
-@pytest.mark.long
-def test_check_counts_what_the_build_counts(tmp_path):
-    """Both use the same function."""
-    path = tmp_path / "s.yaml"
-    path.write_text(yaml.safe_dump(TINY))
-    forecast = json.loads(
-        CliRunner().invoke(cli, ["check", str(path), "--json"], catch_exceptions=False).stdout
-    )
-    scenario = read(path)
-    with numerics(scenario) as devices:
-        experiment = build(scenario, devices=devices[:1])
-        counted = run_footprint(
-            scenario, experiment.program, experiment.plans[0], experiment.shared[0]
-        )
-    assert counted.bytes_by_purpose.items() <= forecast["memory"].items()
-    assert forecast["bytes_up_a_round"] == counted.message * 4
-
-
 def test_the_counted_shapes_are_those_of_the_first_block():
     """The shapes that are counted without allocation are those of the first block and its stack."""
     from fedsim.engine.blocks import BlockKey, Blocks
@@ -140,21 +122,21 @@ def test_the_counted_shapes_are_those_of_the_first_block():
         key = BlockKey(round=1, first_slot=0, playing=(True,), is_probe=False)
         layout = Blocks([Planner(plan)], program, readers=[]).get(key).layout
         shapes_of = lambda values: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(values)]
-        assert shapes_of(layout.queues) == shapes_of(shapes["queues"]) and shapes_of(
-            layout.slots
-        ) == shapes_of(shapes["slots"])
         server = program.server.init(e.shared[0], plan.present)
         store = program.server.memories.empty(server.shared, program.capacity.members)
-        memory = program.server.memories.gather(
-            store, server.shared, layout.slots, jax.random.key(0)
-        )
-        assert shapes_of(server) == shapes_of(shapes["server"]) and shapes_of(
-            memory[CLIENT]
-        ) == shapes_of(shapes["memory"])
+        of_clients = (server.shared, layout.slots, jax.random.key(0))
+        memory = program.server.memories.gather(store, *of_clients)[CLIENT]
         keys = ((jax.random.key(0),), 1)
-        inputs = program.mesh.inputs((server.shared,), memory[CLIENT], layout, [()], keys)
-        rows = program.mesh.buffers(None, inputs, layout.seats).rows[0]
-        assert shapes_of(rows) == shapes_of(shapes["rows"])
+        inputs = program.mesh.inputs((server.shared,), memory, layout, [()], keys)
+        made = {
+            "queues": layout.queues,
+            "slots": layout.slots,
+            "server": server,
+            "memory": memory,
+            "rows": program.mesh.buffers(None, inputs, layout.seats).rows[0],
+        }
+        for name, values in made.items():
+            assert shapes_of(values) == shapes_of(shapes[name]), name
 
 
 def test_the_largest_value_of_a_program_is_found():

@@ -73,6 +73,7 @@ def test_cohorts_of_3000_rounds_are_read_and_built_in_seconds(three_thousand_rou
     assert time.thread_time() - began < 5 and len(scenario.spec.cohort.rounds) == 3000
 
 
+@pytest.mark.long
 def test_one_wrong_id_of_30000_is_reported_at_its_place(three_thousand_rounds):
     lines = three_thousand_rounds.read_text().splitlines()
     lines[2000] = lines[2000].replace(", ", ", x", 1)

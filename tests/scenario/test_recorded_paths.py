@@ -114,6 +114,7 @@ def test_a_moved_tree_is_verified_resumed_and_repeated(project, tmp_path, monkey
     assert more.rounds["round"].tolist() == [0, 1, 2, 3] and fedsim.verify(study / "out").equal
 
 
+@pytest.mark.long
 def test_a_file_is_found_by_its_hash_and_no_other_is_read(project, tmp_path, monkeypatch):
     """A stranger's scenario may name any file: one without the hash it names is not read."""
     out = shutil.copytree(project / "study/out", tmp_path / "run")  # outside its tree
