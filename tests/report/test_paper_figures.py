@@ -12,7 +12,6 @@ from fedsim.report.figures import marks
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
-from fedsim.study.breakdown import breakdown_point
 from fedsim.study.price import axis_of
 from fedsim.study.words import variation_in_words
 
@@ -238,38 +237,6 @@ def test_runs_without_a_mean_leave_a_gap():
     assert list(axes.lines[0].get_xdata()) == [0, 0.1]
 
 
-@pytest.mark.parametrize(
-    ("means", "point"),
-    [
-        ([0.9, 0.9, 0.4, 0.1], 0.2),
-        ([0.9, 0.9, 0.9, 0.9], None),
-        ([0.9, 0.4, 0.6, 0.1], 0.3),  # at 0.2 it is above half-way again
-        ([0.9, 0.51, 0.5, 0.49], 0.3),  # half-way to 0.1 is 0.5
-        ([0.1, 0.3, 0.8, 0.9], 0.1),  # the better end is the other one
-        ([0.9, np.nan, 0.2, 0.1], 0.2),
-        ([0.11, 0.1, 0.1, 0.1], None),  # nothing was gained in the first place
-        ([0.05, 0.05, 0.05, 0.05], None),
-        ([np.nan] * 4, None),
-    ],
-)
-def test_the_break_down_point_is_its_definition(means, point):
-    assert (
-        breakdown_point(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True)
-        == point
-    )
-    losses = [1 - mean for mean in means]
-    point_of_losses = breakdown_point(
-        SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False
-    )
-    assert point_of_losses == point
-
-
-def test_a_loss_without_bound_is_broken_down():
-    means = [0.5, 0.6, np.inf, np.inf]
-    sd = [0.01, 0.01, None, None]
-    assert breakdown_point(SHARES, means, sd, [5] * 4, 2.3, larger_is_better=False) == 0.2
-
-
 def test_runs_that_diverged_with_a_finite_loss_are_marked():
     frame = derived._marked(
         rounds(["a"]), [{"method": "a", "seed": 1, "diverged": 1}, {"method": "a", "seed": 0}]
@@ -277,13 +244,3 @@ def test_runs_that_diverged_with_a_finite_loss_are_marked():
     axes = figures.figure_of_curves(frame, context_of(SCENARIO)).axes[0]
     crosses = [line for line in axes.lines if line.get_label() == "test_accuracy, diverged"]
     assert len(crosses) == 1 and list(crosses[0].get_xdata()) == [4]
-
-
-@pytest.mark.long
-def test_scores_have_the_same_bytes_again():
-    means = {name: [0.9 - 0.02 * i, 0.7, 0.5, 0.3] for i, name in enumerate(MANY)}
-    one, other = (
-        figures.files_of(scores_of(table(means), varied(SHARES), 0.1, MANY), "scores")
-        for _ in range(2)
-    )
-    assert one == other and list(one) == ["scores.png", "scores.svg", "scores.pdf"]

@@ -26,6 +26,7 @@ from fedsim.report.pictures.rows import (
     Span,
     brief,
     empty_mark,
+    in_shares,
     span_of,
 )
 from fedsim.report.pictures.rows import Row as Line
@@ -190,9 +191,8 @@ def _score_mark(
     if low is not None:
         title += f", 95 % {low:.4g} to {high:.4g}"
     title += f" over {count(len(seeds), 'seed')}"
-    if low is not None and high is not None and is_share(metric):
-        low = max(low, 0.0)
-        high = min(high, 1.0)
+    if is_share(metric):
+        low, high = in_shares(low, high)
 
     if standing.row and standing.row["difference"] is not None:
         difference = standing.row["difference"]

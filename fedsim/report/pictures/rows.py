@@ -151,6 +151,18 @@ class Rows(NamedTuple):
 ZERO = Level(0.0)
 
 
+def finite(value: float | None) -> float | None:
+    """A number that can be drawn; None where it is infinite or missing."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def in_shares(low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    """The ends of an interval of shares, within 0 and 1; None where there is none."""
+    if low is None or high is None:
+        return None, None
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+
+
 def empty_mark(title: str, text: str = "") -> Mark:
     """A mark without a number."""
     return Mark(at=None, low=None, high=None, dots=[], filled=False, text=text, title=title)
