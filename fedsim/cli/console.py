@@ -144,7 +144,6 @@ def verdict(comparison: Comparison, out: Path) -> None:
 
 
 def _print_files(out: Path, names: list[str]) -> None:
-    """Print which files a run directory has."""
     print(f"\n{wrapped('  '.join([f'{out}/', *names]), hanging='  ')}")
 
 

@@ -72,7 +72,6 @@ def examine() -> dict[str, Any]:
 
 
 def _compiled(cache: str | None) -> str:
-    """Return where compiled programs are cached, and how much of them."""
     sizes = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []
     return f"{cache}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
 

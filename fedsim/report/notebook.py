@@ -68,7 +68,6 @@ def html_of_comparison(frames: Mapping[str, pd.DataFrame], record: Mapping[str, 
 
 
 def _seeds(runs: Sequence[Row], rounds: Sequence[Row], context: Context) -> pd.DataFrame:
-    """The scores of every seed."""
     last = {seed: rows[-1] for (seed,), rows in grouped_by(rounds, "seed").items()}
     rows = []
     for run in runs:

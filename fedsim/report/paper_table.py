@@ -51,9 +51,7 @@ class Score(NamedTuple):
     Attributes:
       mean: of the runs that have one; None where no run has.
       spread: standard deviation or half an interval; None for a single run.
-      runs: how many there are.
       scored: how many of them have a score.
-      best: whether the mean is the best one.
       level: whether the mean cannot be told apart from the best one.
       ending: how runs without a score ended, in a word or two.
     """
@@ -188,7 +186,6 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
 
 
 def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
-    """The scores of one method."""
     values = values_of(runs, common_score(score, runs))
     mean = None
     half = None
@@ -250,7 +247,6 @@ def _score_columns(
 
 
 def _entries(scores: Sequence[Sequence[Score]]) -> list[Score]:
-    """All scores of a table, column by column."""
     return [entry for column in scores for entry in column]
 
 

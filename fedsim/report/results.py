@@ -44,9 +44,7 @@ class Spent(NamedTuple):
 
     Attributes:
       column: of `summary.csv`.
-      noun: what is counted.
       unit: in which it is shown.
-      form: of the number.
     """
 
     column: str

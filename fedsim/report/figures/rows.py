@@ -26,15 +26,7 @@ KEY = (16, 14)  # pixels of a symbol in a legend
 
 
 class Size(NamedTuple):
-    """Sizes in points.
-
-    Attributes:
-      mark: width of a mark.
-      edge: of its edge.
-      line: width of an interval.
-      dot: width of a dot.
-      bar: height of a bar, as a share of the row.
-    """
+    """Sizes in points; `bar` is a share of the height of a row."""
 
     mark: float
     edge: float
@@ -67,7 +59,6 @@ def draw_rows(axes: "Axes", picture: Rows, size: Size = PAPER) -> None:
 
 
 def _look_of(level: Level) -> dict[str, Any]:
-    """How a line through all rows is drawn."""
     colour = GREY if level.rank is None else colour_of(level.rank)
     look = {"color": colour, "lw": 1.0, "zorder": 1}
     if level.dashes:

@@ -54,7 +54,6 @@ class Metric(NamedTuple):
     """The curves of one metric.
 
     Attributes:
-      name: a column of `rounds.csv`.
       panels: one per variation, none of which is empty.
       log: whether the upright axis, which all share, is logarithmic.
     """
@@ -186,7 +185,6 @@ def _along(panel: Panel, key: str, log: bool) -> Panel:
 
 
 def _spread_at_the_end(curves: Sequence[Curve]) -> float:
-    """How far apart the last means of methods are."""
     ends = [float(curve.mean[-1]) for curve in curves]
     return max(ends) - min(ends)
 

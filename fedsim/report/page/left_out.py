@@ -86,7 +86,6 @@ def _marks(table: pd.DataFrame, score: ClientScore) -> list[Mark]:
 
 
 def _mark(words: str, scores: list[np.ndarray], share: bool) -> Mark:
-    """The mark of a class."""
     means = np.array([float(values.mean()) for values in scores if len(values)])
     if not len(means):
         return empty_mark(f"{words}: nobody")

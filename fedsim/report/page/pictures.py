@@ -94,7 +94,6 @@ def scores(
 
 
 def _range_of_means(standings: Standings) -> float:
-    """How far apart the mean scores of methods are."""
     means = [one.mean for group in standings.values() for one in group if one.mean is not None]
     finite = list(filter(math.isfinite, means))
     return max(finite) - min(finite) if finite else 0.0
@@ -106,7 +105,6 @@ def _score_rows(
     baseline: str | None,
     context: Context,
 ) -> list[Line]:
-    """The rows of a picture: the means of every method."""
     rows = []
     for method in context.order:
         marks = []
@@ -264,7 +262,6 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
 
 
 def _spread_rows(by_method: Mapping[str, Sequence[float]], context: Context) -> list[Line]:
-    """How the scores of every method spread."""
     rows = []
     methods = [name for name in by_method if not name.endswith(OWN)]
     for method in context.ordered(methods):

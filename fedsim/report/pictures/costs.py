@@ -34,12 +34,8 @@ class Point(NamedTuple):
       number: beside its point and in the legend.
       rank: of its method in the order of the result, which decides its colour; of the point itself,
         where all are of the same method.
-      name: in the legend.
-      row: of the table.
       cost: in the way in which rows differ.
       low: lower end of the interval of its mean, within shares; None where there is none.
-      high: upper end.
-      front: whether no other one beats it in score and cost.
       median: of what was spent to the target; None where it is unknown or infinite.
       target_low: lower end of its interval; None likewise.
       target_high: upper end; infinite where the interval has no bound.
@@ -72,16 +68,10 @@ class CostPicture(NamedTuple):
     """The methods of one variation.
 
     Attributes:
-      axis: what is counted.
       title: the variation in words; what is compared is not part of it.
       way: in which rows differ; empty where they do not.
-      points: in the order of their methods.
       reference: the row that the others are measured by.
       front: cost and score along the front, from the smallest cost on.
-      label: of the axis of costs.
-      log: whether that axis is logarithmic.
-      metric: of the scores.
-      seeds: how many there are.
     """
 
     axis: CostAxis

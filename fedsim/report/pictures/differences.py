@@ -12,15 +12,7 @@ from fedsim.study.summary import in_words, larger_is_better
 
 
 class Forest(NamedTuple):
-    """The differences under one variation.
-
-    Attributes:
-      variant: as in the column.
-      title: the variation in words.
-      baseline: the method that the others are compared with.
-      metric: of the scores.
-      rows: of `compare.csv`, a method each, in their order.
-    """
+    """The differences under one variation."""
 
     variant: str
     title: str

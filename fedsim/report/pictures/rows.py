@@ -20,10 +20,7 @@ class Mark(NamedTuple):
     Attributes:
       at: the number; None where there is none to draw.
       low: lower end of its interval; None where there is none.
-      high: upper end.
       dots: the numbers behind it.
-      filled: whether it is filled, or hollow.
-      text: the number in words.
       title: what a pointer on the row, or a screen reader, tells.
     """
 
@@ -40,9 +37,6 @@ class Row(NamedTuple):
     """What a row shows: marks below each other, or how values spread.
 
     Attributes:
-      name: of the method.
-      note: behind the name.
-      rank: of the method in the order of the result, which decides its colour.
       marks: of the row; the position of a mark decides its shape.
       spread: `PERCENTILES` of values; empty for marks.
     """
@@ -95,7 +89,6 @@ class Level(NamedTuple):
     """A line through all rows.
 
     Attributes:
-      at: the number.
       rank: of the method whose colour it has; None: grey.
       dashes: lengths of dashes and gaps in widths of the line; none: it is solid.
     """
@@ -109,10 +102,7 @@ class Key(NamedTuple):
     """An entry of the legend.
 
     Attributes:
-      text: what it means.
       shape: of a mark; empty: a line through all rows.
-      filled: whether the mark is filled.
-      level: the line.
     """
 
     text: str
@@ -122,15 +112,7 @@ class Key(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A picture.
-
-    Attributes:
-      rows: from the top.
-      span: of the axis.
-      label: of the axis.
-      levels: lines through all rows.
-      keys: the legend.
-    """
+    """A picture."""
 
     rows: list[Row]
     span: Span
