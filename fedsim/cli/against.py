@@ -53,8 +53,8 @@ def _print(outcome: "Again") -> None:
 
 
 def _print_rows(rows: "Sequence[Record]") -> None:
-    from fedsim.cli.console import score_text
     from fedsim.cli.tables import empty_table, print_table
+    from fedsim.report.results import score_text
 
     titles = ["method", "condition", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
     view = empty_table(titles, left=("method", "condition"))

@@ -12,7 +12,7 @@ from fedsim.cli.tables import empty_table, print_table
 from fedsim.disk.tables import Record
 from fedsim.installed import modules_with
 from fedsim.report.mark import marks_of_fields
-from fedsim.report.results import amount, metric_of, results
+from fedsim.report.results import amount, metric_of, results, score_text
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.outside import remark
@@ -91,10 +91,6 @@ def _print_marks(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
     if not rounds.empty:
         for mark in marks_of_fields(rounds, scenario):
             print(f"\n{wrapped(mark)}")
-
-
-def score_text(value: float | None) -> str:
-    return "" if value is None else f"{value:z.4f}"
 
 
 def _megabytes(size: int | None) -> str:
