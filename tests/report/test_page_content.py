@@ -265,19 +265,6 @@ def test_runs_that_diverged_are_shown_as_such():
     assert "diverged" in first
 
 
-@pytest.mark.parametrize(
-    ("scores", "above"), [({"a": 0.95}, False), ({"a": 0.99, "b": 0.79}, True)]
-)
-def test_the_target_is_named_where_the_curves_leave_space(scores, above):
-    """The target is 0.8."""
-    rows = summary_of({method: [score] * 4 for method, score in scores.items()})
-    text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
-    line = re.search(r'<path d="M54 ([\d.]+)[^>]*stroke="var\(--soft\)"[^>]*dasharray', text)
-    label = re.search(r'<text x="[\d.]+" y="([\d.]+)" text-anchor="end">target 0.8<', text)
-    assert line is not None and label is not None
-    assert (float(label[1]) < float(line[1])) == above
-
-
 def test_the_map_has_names_of_labels_and_clients_and_a_legend():
     names = ["hospital A", "clinic <b>", "a very long name of a place"]
     counts = LabelCounts(names, ["cat", "dog"], pd.DataFrame([[5, 0], [3, 9], [0, 1]]).to_numpy())

@@ -97,42 +97,6 @@ def test_methods_differ_in_colour_and_marker_and_neighbours_in_dash():
     assert all(a["lw"] > b["lw"] and a["zorder"] < b["zorder"] for a, b in pairwise(looks))
 
 
-def test_of_two_equal_curves_both_are_to_be_seen():
-    """The upper one is dashed and thinner, and its markers stand elsewhere."""
-    frame = rounds(["fedavg"], last=21)
-    both = pd.concat([frame, frame.assign(method="fedprox")])
-    figure = figures.figure_of_curves(both, context_of(SCENARIO, order=["fedavg", "fedprox"]))
-    below, above = strong(figure.axes[0])
-    assert below.get_ydata().tolist() == above.get_ydata().tolist()
-    assert below.get_linestyle() == "-" != above.get_linestyle()
-    assert below.get_linewidth() > above.get_linewidth()
-    assert below.get_zorder() < above.get_zorder()
-    assert below.get_markevery() != above.get_markevery()
-
-
-def test_the_legend_stands_in_the_order_of_the_result():
-    order = ["c", "a", "b"]
-    figure = figures.figure_of_curves(rounds(["a", "b", "c"]), context_of(SCENARIO, order=order))
-    assert legend(figure) == order
-    colours = {line.get_color(): line.get_ydata()[-1] for line in strong(figure.axes[0])}
-    assert sorted(colours, key=COLOURS.index) == list(COLOURS[:3])
-    assert colours[COLOURS[1]] == max(colours.values())  # a, the best of them
-
-
-def test_the_order_of_the_figures_is_the_baseline_and_then_the_best(monkeypatch):
-    run = {"seed": 0, "metric": "test_accuracy", "diverged": 0, "rounds_to_target": None}
-    scores = {"a": 0.5, "b": 0.7, "c": 0.9}
-    summary = pd.DataFrame([{"method": m, "final": score, **run} for m, score in scores.items()])
-    orders = []
-    monkeypatch.setattr(derived.page, "page_of", lambda sources: b"")
-    monkeypatch.setattr(
-        figures, "pages_of_curves", lambda rounds, shown: orders.append(shown.order) or []
-    )
-    record = {"scenario": {**SCENARIO, "seeds": [0]}, "score": "final", "baseline": "a"}
-    derived.derived_files({"rounds": rounds([*scores]), "summary": summary}, record)
-    assert orders == [["a", "c", "b"]]
-
-
 def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
     figure = figures.figure_of_curves(rounds(MANY), context_of(SCENARIO, order=MANY))
     axes = figure.axes[0]
