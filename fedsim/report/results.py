@@ -126,7 +126,7 @@ def results(
     """
     verdicts = _verdicts(by_variation or {})
     errors = errors or {}
-    error_names = names_of(errors)
+    error_names = dict.fromkeys(name for means in errors.values() for name in means)
     baseline = compare[0]["baseline"] if compare else None
     differences = None
     if compare is not None:
@@ -202,14 +202,6 @@ def metric_of(summary: Sequence[Row]) -> str:
 
 def _key(row: Mapping[str, Any]) -> tuple[str, Any]:
     return row["method"], row.get("variant")
-
-
-def names_of(errors: Errors) -> list[str]:
-    """The names of errors, each once, in the order in which they appear."""
-    names: dict[str, float] = {}
-    for means in errors.values():
-        names |= means
-    return list(names)
 
 
 def _scores(rows: Sequence[Row], score: str, spread: str) -> dict[str, Cell]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fedsim.report.pictures.cut import without_outlier
+from fedsim.report.pictures.looks import colour_class
 
 LOGARITHMIC = (
     100.0  # an axis is logarithmic where its largest value is that many times the smallest
@@ -56,6 +57,11 @@ class Row(NamedTuple):
                 if number is not None and math.isfinite(number):
                     numbers.append(number)
         return numbers
+
+    @property
+    def look(self) -> str:
+        """The class of its colour on the page."""
+        return colour_class(self.rank)
 
     @property
     def texts(self) -> list[str]:
