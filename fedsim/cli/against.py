@@ -40,7 +40,6 @@ def print_outcomes(outcomes: "Iterable[Again]", as_json: bool) -> int:
 
 
 def _print(outcome: "Again") -> None:
-    """Print how a run compares: the verdict, why, what was tested, and what differs."""
     click.echo(wrapped(printable(f"{outcome.name}: {outcome.verdict}"), hanging="  "))
     for line in outcome.lines:
         click.echo(wrapped(printable(line), indent="  ", hanging="    "))
@@ -54,9 +53,8 @@ def _print(outcome: "Again") -> None:
 
 
 def _print_rows(rows: "Sequence[Record]") -> None:
-    """Print the scores of repeated runs next to the recorded ones."""
-    from fedsim.cli.console import score_text
     from fedsim.cli.tables import empty_table, print_table
+    from fedsim.report.results import score_text
 
     titles = ["method", "condition", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
     view = empty_table(titles, left=("method", "condition"))

@@ -113,7 +113,6 @@ def compare_command(
 
 
 def _plain(comparison: "Comparison", folder: Path) -> dict[str, Any]:
-    """Return a comparison as `--json` prints it."""
     return {
         "status": comparison.status,
         "out": str(folder),

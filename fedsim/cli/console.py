@@ -12,7 +12,7 @@ from fedsim.cli.tables import empty_table, print_table
 from fedsim.disk.tables import Record
 from fedsim.installed import modules_with
 from fedsim.report.mark import marks_of_fields
-from fedsim.report.results import amount, metric_of, results
+from fedsim.report.results import amount, metric_of, results, score_text
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.outside import remark
@@ -35,6 +35,10 @@ def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+# Columns of a comparison.
+COLUMNS = (
+    "method", "runs", "score", "sd", "difference", "95 %", "p (Holm)", "better in", "verdict",
+)  # fmt: skip
 # Columns that a narrow terminal does without, the first ones first.
 LESS_OF_RUNS = ("MB down", "MB up")
 LESS_OF_METHODS = ("better in", "sd", "runs", "p (Holm)", "95 %", "difference")
@@ -89,10 +93,6 @@ def _print_marks(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
             print(f"\n{wrapped(mark)}")
 
 
-def score_text(value: float | None) -> str:
-    return "" if value is None else f"{value:z.4f}"
-
-
 def _megabytes(size: int | None) -> str:
     """Megabytes with two decimals, or with two significant digits where those would be zeros."""
     if size is None:
@@ -114,20 +114,10 @@ def verdict(comparison: Comparison, out: Path) -> None:
         comparison.standings,
     )
 
-    # Name in a row -> title of the column.
-    columns = {
-        "method": "method",
-        "runs": "runs",
-        "score": f"{SCORE_TITLES[comparison.score]} {in_words(metric_of(summary))}".strip(),
-        "sd": "sd",
-        "difference": "difference",
-        "95 %": "95 %",
-        "p (Holm)": "p (Holm)",
-        "better in": "better in",
-        "verdict": "verdict",
-    }
+    score = f"{SCORE_TITLES[comparison.score]} {in_words(metric_of(summary))}".strip()
+    titles = [score if name == "score" else name for name in COLUMNS]
     words = words_of(comparison.scenario)
-    view = empty_table(list(columns.values()), left=("method", "verdict"), folded=("verdict",))
+    view = empty_table(titles, left=("method", "verdict"), folded=("verdict",))
     indent = ""
     last_variation = ""
     for row in rows:
@@ -138,7 +128,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
             last_variation = variation
             indent = "  "
         texts["method"] = indent + texts["method"]
-        view.add_row(*(texts.get(name, "") for name in columns))
+        view.add_row(*(texts.get(name, "") for name in COLUMNS))
 
     print(f"{wrapped(headline)}\n")
     print_table(view, LESS_OF_METHODS)
@@ -150,7 +140,6 @@ def verdict(comparison: Comparison, out: Path) -> None:
 
 
 def _print_files(out: Path, names: list[str]) -> None:
-    """Print which files a run directory has."""
     print(f"\n{wrapped('  '.join([f'{out}/', *names]), hanging='  ')}")
 
 

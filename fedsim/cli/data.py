@@ -110,7 +110,6 @@ def _blanks(columns: list[str], indicated: bool) -> str:
 
 
 def _counts(description: dict[str, Any]) -> str:
-    """Return how many samples there are to train and to test on."""
     tests = "none to test on: data.test of them are held out"
     if description["test_rows"]:
         tests = f"{description['test_rows']:,} to test on"

@@ -1,16 +1,16 @@
-"""What `fedsim doctor` finds: the environment of a run on this machine."""
+"""`fedsim doctor`: the environment of a run on this machine."""
 
+import json
 import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import jax
+import click
 
 from fedsim._version import __version__
+from fedsim.cli import options
 from fedsim.cli.screen import rows_of_terms, wrapped
-from fedsim.machine import compile_cache, devices_of, threads_in_force
-from fedsim.runs.environment import instructions, surroundings
 
 PACKAGES = (
     "jax", "jaxlib", "optax", "numpy", "scipy", "pandas", "pydantic", "click", "rich", "matplotlib",
@@ -19,8 +19,29 @@ PACKAGES = (
 OPTIONAL = ("scikit-learn", "flax", "equinox")
 
 
+@click.command("doctor")
+@options.as_json("what was found")
+@options.debug
+def doctor_command(as_json: bool) -> None:
+    """Show what a run would use here: versions, devices, threads, memory, and what is missing.
+
+    \b
+    Examples:
+      fedsim doctor
+      fedsim doctor --json
+    """
+    findings = examine()
+    if as_json:
+        click.echo(json.dumps(findings))
+    else:
+        print_findings(findings)
+
+
 def examine() -> dict[str, Any]:
     """Return versions, machine and settings, and `problems` that prevent a run or slow it down."""
+    from fedsim.machine import compile_cache, devices_of, threads_in_force
+    from fedsim.runs.environment import instructions, surroundings
+
     # First, since the size of JAX's thread pool is fixed once its devices are known.
     threads = threads_in_force()
     devices = devices_of(None)
@@ -51,12 +72,13 @@ def examine() -> dict[str, Any]:
 
 
 def _compiled(cache: str | None) -> str:
-    """Return where compiled programs are cached, and how much of them."""
     sizes = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []
     return f"{cache}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
 
 
 def _problems(devices: list, cache: str | None) -> list[str]:
+    import jax
+
     problems: list[str] = []
     for device in devices:
         try:

@@ -42,7 +42,7 @@ COMMANDS = {
         "export": "report",
         "verify": "records",
     },
-    "Know the machine": {"doctor": "machine"},
+    "Know the machine": {"doctor": "doctor"},
 }
 
 # A command with options of its own, that some words of another ask for -> where it is. Those in

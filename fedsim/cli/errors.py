@@ -195,6 +195,5 @@ def leave(code: int) -> None:
 
 
 def _is_among_others() -> bool:
-    """Whether this process is one of several of a run."""
     processes = sys.modules.get("fedsim.engine.processes")
     return processes is not None and processes.is_multiprocess()

@@ -153,7 +153,6 @@ def compared(command: Callable) -> Callable:
 
 
 def _with_options(command: Callable, options: list[Callable]) -> Callable:
-    """Decorate a command with options, the first one on top."""
     for option in reversed(options):
         command = option(command)
     return command

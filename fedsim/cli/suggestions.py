@@ -55,7 +55,6 @@ def _guesses_of_option(context: click.Context, flag: str, value: str) -> Iterato
 
 
 def _commands_with(context: click.Context, flag: str) -> list[str]:
-    """Return the other commands that have an option."""
     from fedsim.cli.entry import every_command
 
     if context.parent is None:

@@ -63,7 +63,6 @@ def _console(columns: int) -> Console:
 
 
 def _without(view: Table, title: str) -> Table:
-    """Return a table without a column."""
     kept = [column for column in view.columns if column.header != title]
     smaller = empty_table(
         [str(column.header) for column in kept],

@@ -23,10 +23,7 @@ class Context(NamedTuple):
     """What all pictures know of the run or comparison they show.
 
     Attributes:
-      scenario: resolved.
-      title: the scenario's name.
       metric: of the scores; empty where no run has a score.
-      score: one of `SCORES`.
       order: all methods, the most important first; their colours follow from it.
       words: turns a variation into words; each is read once.
       outside: what is noted next to the names of methods that are not federated.

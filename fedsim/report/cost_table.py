@@ -19,7 +19,6 @@ def cost_table(picture: CostPicture) -> tuple[list[str], list[list[Cell]]]:
 
 
 def _cells(picture: CostPicture, point: Point) -> dict[str, Cell]:
-    """The cells of a method by title."""
     axis = picture.axis
     row = point.row
     cells: dict[str, Cell] = {}

@@ -15,7 +15,7 @@ from fedsim.report.element import element
 from fedsim.report.notebook_curves import curves_of
 from fedsim.report.page.outcome import headline
 from fedsim.report.page.sources import Source, runs_and_context
-from fedsim.report.results import Row, amount, grouped_by, rows_of
+from fedsim.report.results import Row, amount, grouped_by, rows_of, score_text
 from fedsim.report.tables import for_paper
 from fedsim.study.guessing import chance_levels
 from fedsim.study.summary import in_words
@@ -68,7 +68,6 @@ def html_of_comparison(frames: Mapping[str, pd.DataFrame], record: Mapping[str, 
 
 
 def _seeds(runs: Sequence[Row], rounds: Sequence[Row], context: Context) -> pd.DataFrame:
-    """The scores of every seed."""
     last = {seed: rows[-1] for (seed,), rows in grouped_by(rounds, "seed").items()}
     rows = []
     for run in runs:
@@ -76,20 +75,14 @@ def _seeds(runs: Sequence[Row], rounds: Sequence[Row], context: Context) -> pd.D
         cells = {
             "seed": run["seed"],
             "rounds": end.get("round", ""),
-            f"final {in_words(context.metric or 'score')}": _score(run["final"]),
-            "best": _score(run["best"]),
-            f"mean of last {run['k']}": _score(run["mean_last_k"]),
+            f"final {in_words(context.metric or 'score')}": score_text(run["final"]),
+            "best": score_text(run["best"]),
+            f"mean of last {run['k']}": score_text(run["mean_last_k"]),
             "sent up": _bytes(end.get("bytes_up")),
             "sent down": _bytes(end.get("bytes_down")),
         }
         rows.append(cells)
     return pd.DataFrame(rows)
-
-
-def _score(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:z.4f}"
 
 
 def _bytes(size: float | None) -> str:

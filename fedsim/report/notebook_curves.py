@@ -60,7 +60,6 @@ def _legend(methods: Sequence[str], context: Context) -> Markup:
 
 
 def _line(rank: int) -> Markup:
-    """The line of a method in the legend."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 

@@ -1,7 +1,6 @@
 """The table of a paper: methods as rows, variations as columns, mean ± spread over the seeds."""
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,9 +10,9 @@ from fedsim.report.ranking import order_of
 from fedsim.report.results import (
     Errors,
     grouped_by,
+    measured,
     metric_of,
     results,
-    spread_of,
 )
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, p_values_against
 from fedsim.study.statistics import smallest_p
@@ -27,7 +26,6 @@ from fedsim.study.summary import (
     in_words,
     is_federated,
     larger_is_better,
-    values_of,
 )
 from fedsim.types.client import ALONE
 
@@ -51,9 +49,7 @@ class Score(NamedTuple):
     Attributes:
       mean: of the runs that have one; None where no run has.
       spread: standard deviation or half an interval; None for a single run.
-      runs: how many there are.
       scored: how many of them have a score.
-      best: whether the mean is the best one.
       level: whether the mean cannot be told apart from the best one.
       ending: how runs without a score ended, in a word or two.
     """
@@ -188,22 +184,8 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
 
 
 def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
-    """The scores of one method."""
-    values = values_of(runs, common_score(score, runs))
-    mean = None
-    half = None
-    if values:
-        mean = statistics.fmean(values)
-    if len(values) > 1 and all(map(math.isfinite, values)):
-        half = spread_of(values, spread)
-
-    return Score(
-        mean=mean,
-        spread=half,
-        runs=len(runs),
-        scored=len(values),
-        ending=_ending(runs),
-    )
+    values, mean, half = measured(runs, score, spread)
+    return Score(mean, half, len(runs), len(values), ending=_ending(runs))
 
 
 def _ending(runs: Sequence[Row]) -> str:
@@ -250,7 +232,6 @@ def _score_columns(
 
 
 def _entries(scores: Sequence[Sequence[Score]]) -> list[Score]:
-    """All scores of a table, column by column."""
     return [entry for column in scores for entry in column]
 
 

@@ -44,9 +44,7 @@ class Spent(NamedTuple):
 
     Attributes:
       column: of `summary.csv`.
-      noun: what is counted.
       unit: in which it is shown.
-      form: of the number.
     """
 
     column: str
@@ -128,7 +126,7 @@ def results(
     """
     verdicts = _verdicts(by_variation or {})
     errors = errors or {}
-    error_names = names_of(errors)
+    error_names = dict.fromkeys(name for means in errors.values() for name in means)
     baseline = compare[0]["baseline"] if compare else None
     differences = None
     if compare is not None:
@@ -206,20 +204,12 @@ def _key(row: Mapping[str, Any]) -> tuple[str, Any]:
     return row["method"], row.get("variant")
 
 
-def names_of(errors: Errors) -> list[str]:
-    """The names of errors, each once, in the order in which they appear."""
-    names: dict[str, float] = {}
-    for means in errors.values():
-        names |= means
-    return list(names)
-
-
 def _scores(rows: Sequence[Row], score: str, spread: str) -> dict[str, Cell]:
     """Runs, mean and spread of their scores, and the mean of their best rounds.
 
     Scores that are infinite count: the mean is infinite then.
     """
-    values = values_of(rows, common_score(score, rows))
+    _, mean, half = measured(rows, score, spread)
     best = values_of(rows, "best")
     bad = 0
     for row in rows:
@@ -228,24 +218,33 @@ def _scores(rows: Sequence[Row], score: str, spread: str) -> dict[str, Cell]:
     runs = str(len(rows))
     if bad:
         runs += f", {bad} bad"
+    return {
+        "runs": (runs, len(rows)),
+        "score": _number(mean),
+        "sd": _number(half),
+        "best": _number(statistics.fmean(best) if best else None),
+    }
 
-    cells: dict[str, Cell] = {"runs": (runs, len(rows)), "score": EMPTY, "sd": EMPTY, "best": EMPTY}
-    if values:
-        cells["score"] = _number(statistics.fmean(values))
+
+def measured(
+    rows: Sequence[Row], score: str, spread: str
+) -> tuple[list[float], float | None, float | None]:
+    """The scores of runs, their mean, and its spread; None without a score, or for one alone."""
+    values = values_of(rows, common_score(score, rows))
+    mean = statistics.fmean(values) if values else None
+    half = None
     if len(values) > 1 and all(map(math.isfinite, values)):
-        cells["sd"] = _number(spread_of(values, spread))
-    if best:
-        cells["best"] = _number(statistics.fmean(best))
-    return cells
+        half = statistics.stdev(values) if spread == "sd" else half_width(values)
+    return values, mean, half
 
 
-def spread_of(values: Sequence[float], spread: str) -> float:
-    """The standard deviation, or half of Student's 95 % interval of the mean."""
-    return statistics.stdev(values) if spread == "sd" else half_width(values)
+def _number(value: float | None) -> Cell:
+    return EMPTY if value is None else (score_text(value), value)
 
 
-def _number(value: float) -> Cell:
-    return f"{value:z.4f}", value
+def score_text(value: float | None) -> str:
+    """A score in words; empty where there is none."""
+    return "" if value is None else f"{value:z.4f}"
 
 
 def amount(count: float) -> str:

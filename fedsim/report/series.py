@@ -14,7 +14,6 @@ class Track(NamedTuple):
     """One method under one variation: its rows of `rounds.csv`.
 
     Attributes:
-      name: the method's name.
       rounds: `[rows]`.
       seeds: `[rows]`.
       values: by column, `[rows]` each; NaN where nothing was computed.

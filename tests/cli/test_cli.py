@@ -1,7 +1,6 @@
 """The command as a user starts it: its files, its exit codes, its one line per problem."""
 
 import json
-import re
 import subprocess
 import sys
 
@@ -12,9 +11,7 @@ from conftest import if_whole
 from test_commands import fedsim as typed
 
 import fedsim
-from fedsim.compose import FAMILIES
 from fedsim.runs import derive
-from fedsim.scenario.expected import plural_of
 
 FILES = {
     "checkpoints",
@@ -202,22 +199,6 @@ def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
     )
     summary = pd.read_csv(tmp_path / "d/summary.csv")
     assert summary["diverged"].tolist() == [1, 1]
-
-
-@pytest.mark.long
-def test_list_counts_the_kinds_of_families_and_names_those_of_one():
-    done = run("list")
-    assert done.returncode == 0
-    for family, kinds in FAMILIES.items():
-        own = [kind for kind in kinds.values() if kind.__module__.startswith("fedsim.")]
-        counts = rf"^  {plural_of(family)} +{len(own)}$"
-        assert re.search(counts, done.stdout, re.M), done.stdout
-    rules = run("list", "rules")
-    assert "krum(f, neighbours)" in rules.stdout and "also: fedmedian" in rules.stdout.replace(
-        "coordinate_median, ", ""
-    )
-    assert "digits" not in rules.stdout
-    assert run("list", "ruls").returncode == 2
 
 
 @pytest.mark.long

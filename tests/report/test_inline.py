@@ -44,10 +44,6 @@ def test_colours_are_those_of_the_page_or_without_it_their_own():
     assert f'stroke="{COLOURS[2].lower()}"' in alone and "var(" not in alone
 
 
-def test_the_same_figure_has_the_same_bytes():
-    assert picture() == picture()
-
-
 def test_a_chart_has_its_numbers_with_it():
     x = np.array([0.0, 1.0, 2.0])
     line = Line("it's", 0, x, np.array([0.1, 0.2, 1 / 3]), x / 10, x / 5)

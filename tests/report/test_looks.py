@@ -9,10 +9,9 @@ from test_page_content import SCENARIO, record, rounds_of, summary_of, tables_of
 
 from fedsim.report import derived, figures, page
 from fedsim.report.context import context_of
-from fedsim.report.figures import marks
 from fedsim.report.figures.rows import rows_on_page
 from fedsim.report.pictures.cut import outlier, without_outlier
-from fedsim.report.pictures.looks import COLOURS, STRONG
+from fedsim.report.pictures.looks import COLOURS
 from fedsim.report.pictures.rows import Mark, Row, Rows, span_of
 from fedsim.report.ranking import all_methods
 from fedsim.study.cost_axes import BYTES
@@ -127,11 +126,6 @@ def test_a_method_that_a_picture_lacks_leaves_the_colours_of_the_others():
     context = context_of(SCENARIO, order=["a", "b", "c"])
     (figure,) = figures.pages_of_curves(rounds, context)
     assert [line.get_color() for line in figure.legends[0].get_lines()] == [*COLOURS[1:3]]
-
-
-def test_pale_marks_are_grey():
-    assert marks.colour_of(STRONG - 1) == COLOURS[-1]
-    assert marks.colour_of(STRONG) == marks.GREY
 
 
 FAR = {

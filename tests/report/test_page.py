@@ -467,8 +467,3 @@ def test_the_first_screen_has_the_answer_and_the_table_is_whole(chromium, out):
                 assert score.evaluate(right) <= width
                 for link in visit.page.locator("nav a").all():
                     assert link.evaluate(right) <= width  # no entry of the menu is cut
-
-
-def test_axes_are_cut_where_one_method_squeezes_the_others(text):
-    """Under attack the losses of the mean squeeze those of the others."""
-    assert ">▴ mean beyond, axis cut<" in text

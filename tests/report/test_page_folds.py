@@ -7,7 +7,7 @@ import pytest
 from test_page_content import SCENARIO, SCORES, plain, record, summary_of, tables_of
 
 from fedsim.report import page
-from fedsim.report.page.folding import SHOWN
+from fedsim.report.page import folding, table
 from fedsim.report.page.opening import opening_axis
 from fedsim.study.cost_axes import BYTES
 from fedsim.study.costs import cost_rows
@@ -55,15 +55,17 @@ def test_a_reason_that_a_run_failed_is_never_folded(kind):
         assert "good, seed 2 and 2 more runs: " in plain(text)
 
 
-def test_of_many_small_plots_the_six_that_differ_are_open():
+def test_of_many_small_plots_those_that_differ_most_are_open(monkeypatch):
     """The differences grow from the first variation to the last."""
-    variants = {f"client.lr={number}": 1 - number / 20 for number in range(1, 19)}
+    monkeypatch.setattr(folding, "MANY", 3)
+    monkeypatch.setattr(folding, "SHOWN", 2)
+    variants = {f"client.lr={number}": 1 - number / 20 for number in range(1, 5)}
     text = page_text(comparison(), tables_of(varied(variants)))
     section = text[text.index('id="curves"') : text.index('id="differences"')]
     shown = re.sub(r"<details.*?</details>", "", section, flags=re.S)
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", shown)
-    assert captions == [f"client learning rate {number}" for number in range(13, 19)]
-    assert f"{18 - SHOWN} more, in which methods differ less" in section
+    assert captions == [f"client learning rate {number}" for number in (3, 4)]
+    assert "2 more, in which methods differ less" in section
 
 
 def test_bytes_that_are_equal_for_all_are_folded_behind_the_table():
@@ -107,15 +109,17 @@ def test_a_method_without_seconds_is_named_where_curves_are_over_seconds():
     assert "Not on this axis: good." in plain(page_text(written, tables))
 
 
-def test_a_long_table_is_folded_by_method():
-    variants = {f"client.lr={number}": 1 - number / 100 for number in range(1, 41)}
+def test_a_long_table_is_folded_by_method(monkeypatch):
+    few = page_text(comparison(), tables_of(varied({"client.lr=1": 0.9, "client.lr=2": 0.8})))
+    assert "<details" not in few[few.index('id="table"') : few.index('id="curves"')]
+    for module in (folding, table):
+        monkeypatch.setattr(module, "MOST_ROWS", 3)
+    variants = {"client.lr=1": 0.99, "client.lr=2": 0.6}
     text = page_text(comparison(), tables_of(varied(variants)))
     section = text[text.index('id="table"') : text.index('id="curves"')]
     titles = re.findall(r"<summary>(.*?)</summary>", section)
     assert titles == [
-        "base: final test accuracy 0.9 to 0.9 in 40 conditions",
-        "good: final test accuracy 0.54 to 0.891 in 40 conditions",
+        "base: final test accuracy 0.9 to 0.9 in 2 conditions",
+        "good: final test accuracy 0.54 to 0.891 in 2 conditions",
     ]
     assert section.count("<tbody>") == 2
-    few = page_text(comparison(), tables_of(varied({"client.lr=1": 0.9, "client.lr=2": 0.8})))
-    assert "<details" not in few[few.index('id="table"') : few.index('id="curves"')]

@@ -12,7 +12,6 @@ from fedsim.report.figures import marks
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
-from fedsim.study.breakdown import breakdown_point
 from fedsim.study.price import axis_of
 from fedsim.study.words import variation_in_words
 
@@ -96,42 +95,6 @@ def test_methods_differ_in_colour_and_marker_and_neighbours_in_dash():
     assert all(a["linestyle"] != b["linestyle"] for a, b in pairwise(looks))
     assert len({(str(look["linestyle"]), look["marker"]) for look in looks}) == 8  # in grey too
     assert all(a["lw"] > b["lw"] and a["zorder"] < b["zorder"] for a, b in pairwise(looks))
-
-
-def test_of_two_equal_curves_both_are_to_be_seen():
-    """The upper one is dashed and thinner, and its markers stand elsewhere."""
-    frame = rounds(["fedavg"], last=21)
-    both = pd.concat([frame, frame.assign(method="fedprox")])
-    figure = figures.figure_of_curves(both, context_of(SCENARIO, order=["fedavg", "fedprox"]))
-    below, above = strong(figure.axes[0])
-    assert below.get_ydata().tolist() == above.get_ydata().tolist()
-    assert below.get_linestyle() == "-" != above.get_linestyle()
-    assert below.get_linewidth() > above.get_linewidth()
-    assert below.get_zorder() < above.get_zorder()
-    assert below.get_markevery() != above.get_markevery()
-
-
-def test_the_legend_stands_in_the_order_of_the_result():
-    order = ["c", "a", "b"]
-    figure = figures.figure_of_curves(rounds(["a", "b", "c"]), context_of(SCENARIO, order=order))
-    assert legend(figure) == order
-    colours = {line.get_color(): line.get_ydata()[-1] for line in strong(figure.axes[0])}
-    assert sorted(colours, key=COLOURS.index) == list(COLOURS[:3])
-    assert colours[COLOURS[1]] == max(colours.values())  # a, the best of them
-
-
-def test_the_order_of_the_figures_is_the_baseline_and_then_the_best(monkeypatch):
-    run = {"seed": 0, "metric": "test_accuracy", "diverged": 0, "rounds_to_target": None}
-    scores = {"a": 0.5, "b": 0.7, "c": 0.9}
-    summary = pd.DataFrame([{"method": m, "final": score, **run} for m, score in scores.items()])
-    orders = []
-    monkeypatch.setattr(derived.page, "page_of", lambda sources: b"")
-    monkeypatch.setattr(
-        figures, "pages_of_curves", lambda rounds, shown: orders.append(shown.order) or []
-    )
-    record = {"scenario": {**SCENARIO, "seeds": [0]}, "score": "final", "baseline": "a"}
-    derived.derived_files({"rounds": rounds([*scores]), "summary": summary}, record)
-    assert orders == [["a", "c", "b"]]
 
 
 def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
@@ -238,38 +201,6 @@ def test_runs_without_a_mean_leave_a_gap():
     assert list(axes.lines[0].get_xdata()) == [0, 0.1]
 
 
-@pytest.mark.parametrize(
-    ("means", "point"),
-    [
-        ([0.9, 0.9, 0.4, 0.1], 0.2),
-        ([0.9, 0.9, 0.9, 0.9], None),
-        ([0.9, 0.4, 0.6, 0.1], 0.3),  # at 0.2 it is above half-way again
-        ([0.9, 0.51, 0.5, 0.49], 0.3),  # half-way to 0.1 is 0.5
-        ([0.1, 0.3, 0.8, 0.9], 0.1),  # the better end is the other one
-        ([0.9, np.nan, 0.2, 0.1], 0.2),
-        ([0.11, 0.1, 0.1, 0.1], None),  # nothing was gained in the first place
-        ([0.05, 0.05, 0.05, 0.05], None),
-        ([np.nan] * 4, None),
-    ],
-)
-def test_the_break_down_point_is_its_definition(means, point):
-    assert (
-        breakdown_point(SHARES, means, [0.02] * 4, [5] * 4, start=0.1, larger_is_better=True)
-        == point
-    )
-    losses = [1 - mean for mean in means]
-    point_of_losses = breakdown_point(
-        SHARES, losses, [0.02] * 4, [5] * 4, start=0.9, larger_is_better=False
-    )
-    assert point_of_losses == point
-
-
-def test_a_loss_without_bound_is_broken_down():
-    means = [0.5, 0.6, np.inf, np.inf]
-    sd = [0.01, 0.01, None, None]
-    assert breakdown_point(SHARES, means, sd, [5] * 4, 2.3, larger_is_better=False) == 0.2
-
-
 def test_runs_that_diverged_with_a_finite_loss_are_marked():
     frame = derived._marked(
         rounds(["a"]), [{"method": "a", "seed": 1, "diverged": 1}, {"method": "a", "seed": 0}]
@@ -277,13 +208,3 @@ def test_runs_that_diverged_with_a_finite_loss_are_marked():
     axes = figures.figure_of_curves(frame, context_of(SCENARIO)).axes[0]
     crosses = [line for line in axes.lines if line.get_label() == "test_accuracy, diverged"]
     assert len(crosses) == 1 and list(crosses[0].get_xdata()) == [4]
-
-
-@pytest.mark.long
-def test_scores_have_the_same_bytes_again():
-    means = {name: [0.9 - 0.02 * i, 0.7, 0.5, 0.3] for i, name in enumerate(MANY)}
-    one, other = (
-        figures.files_of(scores_of(table(means), varied(SHARES), 0.1, MANY), "scores")
-        for _ in range(2)
-    )
-    assert one == other and list(one) == ["scores.png", "scores.svg", "scores.pdf"]

@@ -214,6 +214,7 @@ def test_breakdown_points_by_hand():
     assert broken_at([0.5, 0.25, 0.1], start=0.0) is not None
     assert broken_at([0.5, 0.25, 0.25], start=0.0) is None
     assert broken_at([0.2, 1.9, 2.3], start=2.4, larger=False) == 1
+    assert broken_at([0.5, 0.6, np.inf, np.inf], start=2.3, larger=False) == 2
     assert broken_at([np.nan, 0.9, np.nan, 0.1]) == 3
     assert broken_at([0.9, np.nan]) is None
     assert broken_at([]) is None

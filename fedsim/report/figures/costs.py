@@ -81,7 +81,6 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context)
 
 
 def _note(picture: CostPicture, curves: bool, context: Context) -> str:
-    """The small print."""
     axis = picture.axis
     notes = []
     if picture.shows_target:
@@ -104,7 +103,6 @@ def _note(picture: CostPicture, curves: bool, context: Context) -> str:
 
 
 def _draw_curves(axes: "Axes", picture: CostPicture, rounds: pd.DataFrame) -> None:
-    """Draw the score over what was spent so far."""
     way = WAYS[picture.way]
     over_rounds = [_curve(point, rounds, way.cumulative_columns) for point in picture.points]
     over_costs = []

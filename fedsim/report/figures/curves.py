@@ -106,7 +106,6 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
 
 
 def _all_tracks(by_variation: Mapping[str, Sequence[Track]]) -> list[Track]:
-    """The tracks of all variations, one after another."""
     all_tracks = []
     for variation_tracks in by_variation.values():
         all_tracks += variation_tracks
@@ -122,7 +121,6 @@ def _round_limits(all_tracks: Sequence[Track]) -> tuple[float, float]:
 
 
 def _methods(rounds: pd.DataFrame, context: Context) -> list[str]:
-    """All methods with rows, those of the order first."""
     names = np.asarray(rounds["method"], object).astype(str)
     return context.ordered(list(dict.fromkeys(names.tolist())))
 
@@ -130,7 +128,6 @@ def _methods(rounds: pd.DataFrame, context: Context) -> list[str]:
 def _note(
     scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, keys: Sequence[marks.Key]
 ) -> str:
-    """The small print."""
     notes = [_key(tracks)]
     if any(key.rank >= marks.STRONG for key in keys):
         notes.append(f"pale, by number: rank {marks.STRONG + 1} and after")

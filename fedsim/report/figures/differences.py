@@ -75,7 +75,6 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
 
 
 def _note(baseline: str, metric: str, shared: str, pictures: Sequence[Rows]) -> str:
-    """The small print."""
     difference = f"paired difference to {literal(baseline)} in {in_words(metric)}"
     filled = f"filled: p < {SIGNIFICANCE_LEVEL} after Holm"
     notes = [f"{difference}, mean and 95 % interval over seeds", filled]
@@ -88,7 +87,6 @@ def _note(baseline: str, metric: str, shared: str, pictures: Sequence[Rows]) -> 
 
 
 def _names(picture: Rows) -> list[str]:
-    """The names beside the rows."""
     names = []
     for row in picture.rows:
         name = f"{row.name} ({row.note})" if row.note else row.name

@@ -128,13 +128,7 @@ def without_style_sheet(picture: Markup) -> Markup:
 
 
 class PageRenderer(RendererBase):
-    """Writes what matplotlib draws as elements of SVG.
-
-    Attributes:
-      width: of the picture, in pixels.
-      height: of the picture, in pixels.
-      parts: the elements.
-    """
+    """Writes what matplotlib draws as elements of SVG."""
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__()
@@ -381,7 +375,6 @@ def _look(gc: GraphicsContextBase, face: Any) -> str:
 
 
 def _colour(colour: Any) -> str:
-    """A colour of the page by the name of its variable."""
     if colour is None:
         return "none"
     text = to_hex(colour[:3])

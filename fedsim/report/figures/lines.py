@@ -26,8 +26,6 @@ class Lower(NamedTuple):
 
     Attributes:
       key: by which the script finds the pictures that have it.
-      title: its name.
-      log: whether it is logarithmic.
       whole: whether it counts something.
       tick: a number of it as text.
       ticks: all numbers that it may name; none: those that fit.

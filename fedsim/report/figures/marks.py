@@ -28,8 +28,6 @@ class Key(NamedTuple):
     """A method in the legend.
 
     Attributes:
-      rank: of the method in the order of the result, from 0.
-      label: its name, and what is noted with it.
       number: before its name, and beside what is drawn of it; None: none.
     """
 

@@ -45,8 +45,6 @@ class Drawn(NamedTuple):
     """A picture over one lower axis.
 
     Attributes:
-      picture: an element `svg`.
-      key: of the lower axis.
       span: the numbers at both ends of the axis, whether it is logarithmic, and its name.
     """
 
@@ -59,10 +57,7 @@ class Plotted(NamedTuple):
     """A curve as the script shows its numbers.
 
     Attributes:
-      name: of the method.
-      rank: of the method, which decides its colour.
       x: positions of the points by the key of a lower axis, `[r]`; `[0]` where they are unknown.
-      y: the numbers, `[r]`.
     """
 
     name: str

@@ -25,8 +25,6 @@ class Panel(NamedTuple):
 
     Attributes:
       columns: of `rounds.csv`, which share the axes.
-      label: of the upright axis.
-      curves: of these columns.
       variant: the variation; empty where nothing varies.
     """
 

@@ -193,7 +193,6 @@ def _skewed(counts: np.ndarray, times: float) -> bool:
 
 
 def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
-    """The small print: the partition, and how many clients and samples there are."""
     notes = []
     section = scenario.get("data", {}).get("partition") or {}
     if "kind" in section:

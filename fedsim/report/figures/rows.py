@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from fedsim.report.element import breakable, element
+from fedsim.report.element import element
 from fedsim.report.figures.drawing import GREY, style
 from fedsim.report.figures.marks import colour_of
-from fedsim.report.pictures.looks import colour_class
 from fedsim.report.pictures.rows import SHAPES, Key, Level, Mark, Row, Rows, Span
 from fedsim.report.pictures.short import short
 
@@ -26,15 +25,7 @@ KEY = (16, 14)  # pixels of a symbol in a legend
 
 
 class Size(NamedTuple):
-    """Sizes in points.
-
-    Attributes:
-      mark: width of a mark.
-      edge: of its edge.
-      line: width of an interval.
-      dot: width of a dot.
-      bar: height of a bar, as a share of the row.
-    """
+    """Sizes in points; `bar` is a share of the height of a row."""
 
     mark: float
     edge: float
@@ -67,7 +58,6 @@ def draw_rows(axes: "Axes", picture: Rows, size: Size = PAPER) -> None:
 
 
 def _look_of(level: Level) -> dict[str, Any]:
-    """How a line through all rows is drawn."""
     colour = GREY if level.rank is None else colour_of(level.rank)
     look = {"color": colour, "lw": 1.0, "zorder": 1}
     if level.dashes:
@@ -143,20 +133,10 @@ def _arrow(number: float, span: Span) -> str:
 # ---------------------------------------------------------------- on the page
 
 
-class ShownRow(NamedTuple):
-    """A row as the template takes it."""
-
-    name: Markup
-    note: str  # behind the name
-    look: str  # class of the colour
-    title: str
-    texts: list[str]
-
-
 class Shown(NamedTuple):
     """A picture as the template takes it."""
 
-    rows: list[ShownRow]
+    rows: list[Row]
     drawn: Markup  # what lies behind the rows
     foot: Markup  # numbers of the axis
     label: str
@@ -187,17 +167,12 @@ def rows_on_page(picture: Rows) -> Shown:
     if picture.span.log:
         label += ", logarithmic"
     return Shown(
-        rows=[_shown(row) for row in picture.rows],
+        rows=picture.rows,
         drawn=drawn,
         foot=element("svg", *texts, aria_hidden="true"),
         label=label,
         keys=_shown_keys(picture),
     )
-
-
-def _shown(row: Row) -> ShownRow:
-    look = colour_class(row.rank)
-    return ShownRow(breakable(row.name), row.note, look, f"{row.name}: {row.title}", row.texts)
 
 
 def _set_ticks(axes: "Axes", span: Span) -> None:

@@ -112,7 +112,6 @@ def _cross(axes: "Axes", rank: int, x: float, mean: np.ndarray) -> None:
 
 
 def _note(rows: Sequence[Row], metric: str, variation: str, crosses: bool) -> str:
-    """The small print."""
     seeds = max(row["seeds"] for row in rows)
     notes = [f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {seeds} seeds"]
     if variation:

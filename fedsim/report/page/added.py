@@ -21,10 +21,7 @@ class Section(NamedTuple):
     """A section of the page.
 
     Attributes:
-      anchor: of links to it.
-      title: in the list of sections.
       lines: its findings, which are those of the first screen.
-      html: all of it.
       first: whether it stands before the curves; else behind the costs.
     """
 

@@ -22,8 +22,6 @@ class Along(NamedTuple):
     """Scores along an axis, as the template takes them.
 
     Attributes:
-      metric: in words.
-      axis: the name of the axis.
       names: methods with the classes of their curves.
       pictures: one for every variation apart from the axis.
     """

@@ -54,7 +54,6 @@ class Metric(NamedTuple):
     """The curves of one metric.
 
     Attributes:
-      name: a column of `rounds.csv`.
       panels: one per variation, none of which is empty.
       log: whether the upright axis, which all share, is logarithmic.
     """
@@ -186,7 +185,6 @@ def _along(panel: Panel, key: str, log: bool) -> Panel:
 
 
 def _spread_at_the_end(curves: Sequence[Curve]) -> float:
-    """How far apart the last means of methods are."""
     ends = [float(curve.mean[-1]) for curve in curves]
     return max(ends) - min(ends)
 
@@ -212,23 +210,17 @@ def _bytes_differ(panels: Sequence[Panel], key: str) -> bool:
 
 
 def lower_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
-    """All lower axes, each with its title."""
-    return [(ROUNDS, TITLES[ROUNDS]), *byte_axes(rounds), (SECONDS, TITLES[SECONDS])]
+    """All lower axes, each with its title.
 
-
-def byte_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
-    """The axes of bytes, each with its title.
-
-    Both directions together; and each by itself where the messages of some methods are larger than
-    those of others.
+    Bytes are those of both directions together; and of each by itself where the messages of some
+    methods are larger than those of others.
     """
-    axes = ["bytes"]
-    if rounds is None or not {"bytes_up", "bytes_down"} <= {*rounds}:
-        return [(name, TITLES[name]) for name in axes]
-    last = rounds[rounds["round"] == rounds["round"].max()]
-    if any(pd.Series(last[name]).nunique() > 1 for name in ("bytes_up", "bytes_down")):
-        axes += ["up", "down"]
-    return [(name, TITLES[name]) for name in axes]
+    names = [ROUNDS, "bytes"]
+    if rounds is not None and {"bytes_up", "bytes_down"} <= {*rounds}:
+        last = rounds[rounds["round"] == rounds["round"].max()]
+        if any(pd.Series(last[name]).nunique() > 1 for name in ("bytes_up", "bytes_down")):
+            names += ["up", "down"]
+    return [(name, TITLES[name]) for name in (*names, SECONDS)]
 
 
 def _with_entropy(rounds: pd.DataFrame) -> pd.DataFrame:

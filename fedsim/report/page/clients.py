@@ -37,9 +37,6 @@ class ClientScore(NamedTuple):
     Attributes:
       shared: the column of `clients.csv` with the score of the shared model.
       own: the column with the score of clients' own models.
-      words: the score in words.
-      share: whether it is a share.
-      rising: whether a larger one is better.
     """
 
     shared: str
@@ -116,7 +113,6 @@ def _table(
     named: bool,
     seeds: int,
 ) -> dict[str, Any]:
-    """The table of one variation for the template."""
     columns = _columns(table, score, context)
     head = ["client"]
     for column in columns:

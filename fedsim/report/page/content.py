@@ -1,5 +1,6 @@
 """The content of the page; all of it comes from the tables and the records of runs."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -81,7 +82,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": partition(first.table("partition")),
         "maps": maps(first.record["scenario"], first.table("partition")),
-        "again": [_command(source.record) for source in sources],
+        "again": [shlex.join(source.record["surroundings"]["command"]) for source in sources],
         "provenance": [_provenance(source) for source in sources],
     }
     content["sections"] = _sections(content)
@@ -192,10 +193,6 @@ def _of_fields(sources: Sequence[Source]) -> list[str]:
         for text in marks_of_fields(columns, source.record["scenario"]):
             lines.append(f"{source.label}: {text}" if source.label else text)
     return lines
-
-
-def _command(record: Mapping[str, Any]) -> str:
-    return " ".join(map(setting.quoted, record["surroundings"]["command"]))
 
 
 def _provenance(source: Source) -> tuple[str, list[tuple[str, str]]]:

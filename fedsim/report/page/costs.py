@@ -20,9 +20,6 @@ class CostPart(NamedTuple):
     """The scores and costs of one variation, as the template takes them.
 
     Attributes:
-      title: the variation in words.
-      head: titles of the table's columns.
-      groups: its rows; those of a long table by method.
       words: how many of the first columns are words.
       picture: the front; empty where there is none.
       targets: what was spent to the target; None where that is not drawn.

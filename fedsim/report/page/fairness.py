@@ -44,7 +44,6 @@ def fairness(clients: pd.DataFrame | None, context: Context) -> dict[str, Any] |
 
 
 def _numbers(table: pd.DataFrame, score: ClientScore) -> list[Evenness]:
-    """The numbers of a method's seeds, those that have scores."""
     seeds = np.asarray(table["seed"])
     scores = scores_of_method(table, score)
     numbers = []

@@ -33,10 +33,7 @@ class Entry(NamedTuple):
     """A run or a comparison of the gallery.
 
     Attributes:
-      name: of its folder.
       link: the relative address of its page; empty if it has none.
-      state: one of `STATES`.
-      source: its record and its tables.
     """
 
     name: str

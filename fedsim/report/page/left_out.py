@@ -6,7 +6,7 @@ import pandas as pd
 from fedsim.report.context import Context
 from fedsim.report.figures.rows import Shown, rows_on_page
 from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
-from fedsim.report.pictures.rows import SHAPES, Key, Mark, Row, Rows, empty_mark, span_of
+from fedsim.report.pictures.rows import SHAPES, Key, Mark, Row, Rows, empty_mark, in_shares, span_of
 from fedsim.report.series import by_variant
 from fedsim.study.statistics import interval
 
@@ -86,15 +86,13 @@ def _marks(table: pd.DataFrame, score: ClientScore) -> list[Mark]:
 
 
 def _mark(words: str, scores: list[np.ndarray], share: bool) -> Mark:
-    """The mark of a class."""
     means = np.array([float(values.mean()) for values in scores if len(values)])
     if not len(means):
         return empty_mark(f"{words}: nobody")
 
     low, high = interval(means) or (None, None)
-    if share and low is not None and high is not None:
-        low = max(low, 0.0)
-        high = min(high, 1.0)
+    if share:
+        low, high = in_shares(low, high)
     mean = float(means.mean())
     clients = sum(map(len, scores)) / len(scores)
     return Mark(

@@ -54,7 +54,6 @@ def heat_map(counts: LabelCounts) -> HeatMap:
 
 
 def _caption(counts: LabelCounts, drawn: int) -> str:
-    """How many samples there are, and what columns and rows are."""
     sizes = counts.sizes
     median = int(np.median(sizes))
     spread = f"{sizes.min():,} to {sizes.max():,} per client, median {median:,}"

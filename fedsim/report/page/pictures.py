@@ -26,6 +26,7 @@ from fedsim.report.pictures.rows import (
     Span,
     brief,
     empty_mark,
+    in_shares,
     span_of,
 )
 from fedsim.report.pictures.rows import Row as Line
@@ -93,7 +94,6 @@ def scores(
 
 
 def _range_of_means(standings: Standings) -> float:
-    """How far apart the mean scores of methods are."""
     means = [one.mean for group in standings.values() for one in group if one.mean is not None]
     finite = list(filter(math.isfinite, means))
     return max(finite) - min(finite) if finite else 0.0
@@ -105,7 +105,6 @@ def _score_rows(
     baseline: str | None,
     context: Context,
 ) -> list[Line]:
-    """The rows of a picture: the means of every method."""
     rows = []
     for method in context.order:
         marks = []
@@ -190,9 +189,8 @@ def _score_mark(
     if low is not None:
         title += f", 95 % {low:.4g} to {high:.4g}"
     title += f" over {count(len(seeds), 'seed')}"
-    if low is not None and high is not None and is_share(metric):
-        low = max(low, 0.0)
-        high = min(high, 1.0)
+    if is_share(metric):
+        low, high = in_shares(low, high)
 
     if standing.row and standing.row["difference"] is not None:
         difference = standing.row["difference"]
@@ -264,7 +262,6 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
 
 
 def _spread_rows(by_method: Mapping[str, Sequence[float]], context: Context) -> list[Line]:
-    """How the scores of every method spread."""
     rows = []
     methods = [name for name in by_method if not name.endswith(OWN)]
     for method in context.ordered(methods):

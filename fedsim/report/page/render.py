@@ -77,7 +77,6 @@ def _colours() -> str:
 
 
 def _variables(colours: Sequence[str]) -> str:
-    """The variables `--s0`, `--s1` ... of a page."""
     variables = [f"--s{rank}:{colour};" for rank, colour in enumerate(colours)]
     return f":root{{{''.join(variables)}}}"
 

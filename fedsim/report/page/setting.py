@@ -193,17 +193,3 @@ def _commit(git: Mapping[str, Any]) -> str:
     if git.get("dirty"):
         return f"{commit} with changes"
     return commit
-
-
-def quoted(word: str) -> str:
-    """A word of a command line, in quotes where a shell needs them.
-
-    >>> quoted("krum(f=2)"), quoted("a/b.yaml")
-    ("'krum(f=2)'", 'a/b.yaml')
-    """
-    letters = word
-    for sign in "/-._":
-        letters = letters.replace(sign, "")
-    if letters.isalnum():
-        return word
-    return f"'{word}'"

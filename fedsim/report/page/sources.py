@@ -29,7 +29,6 @@ class Source(NamedTuple):
 
     Attributes:
       record: the content of its `run.json`, as far as it is known.
-      tables: its tables by name.
       label: the name of its rows, where several runs share the page; else empty.
     """
 
@@ -49,13 +48,9 @@ class Result(NamedTuple):
     """The results of all sources together.
 
     Attributes:
-      context: what all pictures know, from the scenario of the first source.
-      runs: rows of `summary.csv`.
       compared: rows of `compare.csv`; none where nothing is compared, or runs have not ended.
-      baseline: the method that the others are compared with, if any.
       spent: rows of `bytes.csv` and `seconds.csv` by name; none for several sources.
       chance: the accuracy of guessing, by variation.
-      standings: the standings of methods, by variation.
     """
 
     context: Context

@@ -72,18 +72,13 @@ def table_of(
         ends = f"{min(scores):.4g} to {max(scores):.4g}"
         return f"{method}: {head[score_index]} {ends} in {len(of_method)} {counted}"
 
-    ordered = sorted(zip(methods, rows, strict=True), key=lambda pair: context.rank_of(pair[0]))
-    if len(rows) <= MOST_ROWS:
-        ordered = list(zip(methods, rows, strict=True))
-
-    ordered_methods = []
-    cells = []
-    for method, row in ordered:
-        ordered_methods.append(method)
-        cells.append(list(row.values()))
+    ordered = list(zip(methods, rows, strict=True))
+    if len(rows) > MOST_ROWS:
+        ordered.sort(key=lambda pair: context.rank_of(pair[0]))
+    cells = [list(row.values()) for _, row in ordered]
     return {
         "head": head,
-        "groups": by_method(cells, ordered_methods, title),
+        "groups": by_method(cells, [method for method, _ in ordered], title),
         "count": len(rows),
         "words": len(labels),
         "numbers": numbers,

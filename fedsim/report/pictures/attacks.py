@@ -34,10 +34,6 @@ class Grid(NamedTuple):
 
     Attributes:
       title: the variation of everything else in words; empty where nothing else varies.
-      methods: in their order.
-      attacks: in words.
-      rows: the cells of every method.
-      seeds: how many there are.
     """
 
     title: str
@@ -53,7 +49,6 @@ def grids(summary: Sequence[Row], context: Context) -> list[Grid]:
 
 
 def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], context: Context) -> Grid:
-    """The grid of one variation."""
     methods = context.ordered([*runs])
     attacks = list(dict.fromkeys(itertools.chain.from_iterable(runs.values())))
     means = np.full((len(methods), len(attacks)), np.nan)

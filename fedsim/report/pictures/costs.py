@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fedsim.report.context import Context
-from fedsim.report.pictures.rows import Mark, Rows, Span, span_of
+from fedsim.report.pictures.rows import Mark, Rows, Span, finite, in_shares, span_of
 from fedsim.report.pictures.rows import Row as Line
 from fedsim.report.results import Row
 from fedsim.study.cost_axes import WAYS, CostAxis
@@ -34,12 +34,8 @@ class Point(NamedTuple):
       number: beside its point and in the legend.
       rank: of its method in the order of the result, which decides its colour; of the point itself,
         where all are of the same method.
-      name: in the legend.
-      row: of the table.
       cost: in the way in which rows differ.
       low: lower end of the interval of its mean, within shares; None where there is none.
-      high: upper end.
-      front: whether no other one beats it in score and cost.
       median: of what was spent to the target; None where it is unknown or infinite.
       target_low: lower end of its interval; None likewise.
       target_high: upper end; infinite where the interval has no bound.
@@ -72,16 +68,10 @@ class CostPicture(NamedTuple):
     """The methods of one variation.
 
     Attributes:
-      axis: what is counted.
       title: the variation in words; what is compared is not part of it.
       way: in which rows differ; empty where they do not.
-      points: in the order of their methods.
       reference: the row that the others are measured by.
       front: cost and score along the front, from the smallest cost on.
-      label: of the axis of costs.
-      log: whether that axis is logarithmic.
-      metric: of the scores.
-      seeds: how many there are.
     """
 
     axis: CostAxis
@@ -147,20 +137,17 @@ def _picture(
             rank = index
         points.append(_point(axis, index + 1, rank, name, row, way))
 
-    title = ""
-    if variant:
-        title = context.words(variant)
-    finite = [point.row for point in points if math.isfinite(point.mean)]
+    with_mean = [point.row for point in points if math.isfinite(point.mean)]
     spent: list[float] = []
     front: list[tuple[float, float]] = []
     label = ""
     if way:
-        spent = [cost(row, way) for row in finite]
-        front = [(row_cost, row["mean"]) for row, row_cost in front_of(finite, way)]
+        spent = [cost(row, way) for row in with_mean]
+        front = [(row_cost, row["mean"]) for row, row_cost in front_of(with_mean, way)]
         label = f"{WAYS[way].words}{WAYS[way].scope}"
     return CostPicture(
         axis=axis,
-        title=title,
+        title=context.words(variant) if variant else "",
         way=way,
         points=points,
         reference=reference_of(group, baseline, way),
@@ -219,28 +206,18 @@ def logarithmic(spent: Sequence[float]) -> bool:
 def _point(axis: CostAxis, number: int, rank: int, name: str, row: Row, way: str) -> Point:
     low = row["ci_low"]
     high = row["ci_high"]
-    if low is not None and is_share(str(row["metric"])):
-        low = min(max(low, 0.0), 1.0)
-        high = min(max(high, 0.0), 1.0)
-    spent = 0.0
-    if way:
-        spent = cost(row, way)
+    if is_share(str(row["metric"])):
+        low, high = in_shares(low, high)
     return Point(
         number=number,
         rank=rank,
         name=name,
         row=row,
-        cost=spent,
+        cost=cost(row, way) if way else 0.0,
         low=low,
         high=high,
         front=bool(row.get("front")),
-        median=_finite(row.get(axis.target)),
-        target_low=_finite(row.get("target_low")),
+        median=finite(row.get(axis.target)),
+        target_low=finite(row.get("target_low")),
         target_high=row.get("target_high"),
     )
-
-
-def _finite(value: float | None) -> float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return value

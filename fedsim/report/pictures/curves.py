@@ -14,12 +14,9 @@ class Line(NamedTuple):
     """A line of numbers, and the band around it.
 
     Attributes:
-      name: of the method.
-      rank: of the method, which decides its colour.
       x: `[r]`.
       y: `[r]`.
       low: lower end of the band, `[r]`; None without a band.
-      high: upper end.
     """
 
     name: str
@@ -34,10 +31,6 @@ class Curve(NamedTuple):
     """One column of one method under one variation.
 
     Attributes:
-      name: the method's name.
-      rank: of the method in the order of the result, from 0.
-      column: of `rounds.csv`.
-      track: the rows that it is made of.
       series: its values by round and seed.
       rounds: `[r]`, the rounds at which all seeds have a value.
       mean: `[r]`, over the seeds.

@@ -36,7 +36,6 @@ def without_outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()
 
 
 def _others(rows: Sequence[Sequence[float]], left_out: int | None) -> list[float]:
-    """The numbers of all rows but one."""
     numbers = []
     for index, row in enumerate(rows):
         if index != left_out:

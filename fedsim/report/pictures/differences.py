@@ -1,11 +1,10 @@
 """Paired differences to the baseline, variation by variation."""
 
-import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedsim.report.context import Context
-from fedsim.report.pictures.rows import ZERO, Mark, Rows, brief, empty_mark, span_of
+from fedsim.report.pictures.rows import ZERO, Mark, Rows, brief, empty_mark, finite, span_of
 from fedsim.report.pictures.rows import Row as Line
 from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, without_baseline
@@ -13,15 +12,7 @@ from fedsim.study.summary import in_words, larger_is_better
 
 
 class Forest(NamedTuple):
-    """The differences under one variation.
-
-    Attributes:
-      variant: as in the column.
-      title: the variation in words.
-      baseline: the method that the others are compared with.
-      metric: of the scores.
-      rows: of `compare.csv`, a method each, in their order.
-    """
+    """The differences under one variation."""
 
     variant: str
     title: str
@@ -66,10 +57,10 @@ def rows_of_forest(forest: Forest, context: Context, label: str = "") -> Rows:
 
 def _mark(row: Row) -> Mark:
     """The difference of a method with its interval; filled where the exact test finds one."""
-    mean = _finite(row["difference"])
-    low = _finite(row["ci_low"])
-    high = _finite(row["ci_high"])
-    p = _finite(row["p_adjusted"])
+    mean = finite(row["difference"])
+    low = finite(row["ci_low"])
+    high = finite(row["ci_high"])
+    p = finite(row["p_adjusted"])
     if mean is None:
         return empty_mark("no finite difference")
     text = brief(mean, sign="+")
@@ -85,9 +76,3 @@ def _has_no_score(row: Row) -> bool:
     Methods whose runs failed have none by accident.
     """
     return not row["metric"] and not row.get("failed") and not row.get("not_run")
-
-
-def _finite(value: Any) -> float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return float(value)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fedsim.report.pictures.cut import without_outlier
+from fedsim.report.pictures.looks import colour_class
 
 LOGARITHMIC = (
     100.0  # an axis is logarithmic where its largest value is that many times the smallest
@@ -20,10 +21,7 @@ class Mark(NamedTuple):
     Attributes:
       at: the number; None where there is none to draw.
       low: lower end of its interval; None where there is none.
-      high: upper end.
       dots: the numbers behind it.
-      filled: whether it is filled, or hollow.
-      text: the number in words.
       title: what a pointer on the row, or a screen reader, tells.
     """
 
@@ -40,9 +38,6 @@ class Row(NamedTuple):
     """What a row shows: marks below each other, or how values spread.
 
     Attributes:
-      name: of the method.
-      note: behind the name.
-      rank: of the method in the order of the result, which decides its colour.
       marks: of the row; the position of a mark decides its shape.
       spread: `PERCENTILES` of values; empty for marks.
     """
@@ -62,6 +57,11 @@ class Row(NamedTuple):
                 if number is not None and math.isfinite(number):
                     numbers.append(number)
         return numbers
+
+    @property
+    def look(self) -> str:
+        """The class of its colour on the page."""
+        return colour_class(self.rank)
 
     @property
     def texts(self) -> list[str]:
@@ -95,7 +95,6 @@ class Level(NamedTuple):
     """A line through all rows.
 
     Attributes:
-      at: the number.
       rank: of the method whose colour it has; None: grey.
       dashes: lengths of dashes and gaps in widths of the line; none: it is solid.
     """
@@ -109,10 +108,7 @@ class Key(NamedTuple):
     """An entry of the legend.
 
     Attributes:
-      text: what it means.
       shape: of a mark; empty: a line through all rows.
-      filled: whether the mark is filled.
-      level: the line.
     """
 
     text: str
@@ -122,15 +118,7 @@ class Key(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A picture.
-
-    Attributes:
-      rows: from the top.
-      span: of the axis.
-      label: of the axis.
-      levels: lines through all rows.
-      keys: the legend.
-    """
+    """A picture."""
 
     rows: list[Row]
     span: Span
@@ -149,6 +137,18 @@ class Rows(NamedTuple):
 
 
 ZERO = Level(0.0)
+
+
+def finite(value: float | None) -> float | None:
+    """A number that can be drawn; None where it is infinite or missing."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def in_shares(low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    """The ends of an interval of shares, within 0 and 1; None where there is none."""
+    if low is None or high is None:
+        return None, None
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
 def empty_mark(title: str, text: str = "") -> Mark:

@@ -16,10 +16,8 @@ class Played(NamedTuple):
     """A setting of a search.
 
     Attributes:
-      name: the values that were tuned.
       rung: the round after which it ended.
       score: on validation samples after that round; None: it has none.
-      chosen: whether the method is reported with it.
     """
 
     name: str
@@ -33,11 +31,7 @@ class Search(NamedTuple):
 
     Attributes:
       title: method, variation, and the paths that are tuned.
-      method: its label.
-      metric: of the scores.
-      rungs: in ascending order.
       settings: those that were played longest first, then the best.
-      left_out: how many more there are.
     """
 
     title: str
