@@ -34,7 +34,7 @@ Ranges = Mapping[tuple[str, str], Range]
 
 
 class Edge(NamedTuple):
-    """The edge of a grid at which a method is best."""
+    """The edge of a grid at which a method is best; path and values are in words."""
 
     side: str
     path: str

@@ -1,6 +1,7 @@
 """A test of two methods, each under the attack that is worst for it.
 
 Which attack is worst is decided by the scores that are tested, and the test accounts for that.
+Scores of a method are `[seeds, attacks]`, the larger the better.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ def worst_apart(one: np.ndarray, other: np.ndarray) -> float:
 
     It is the larger of two p-values: that of `exchanged`, which is exact if nothing distinguishes
     the two methods, and twice that of `beyond`, for methods that differ under attacks other than
-    their worst.
+    their worst. If some scores are infinite, all of them are replaced by their ranks.
     """
     scores = np.stack([one, other])
     if not np.isfinite(scores).all():

@@ -7,12 +7,7 @@ from fedsim.scenario import read
 from fedsim.scenario.sections import Search
 from fedsim.study.grid import design_of
 from fedsim.study.halving import Bracket, brackets, brackets_of
-from fedsim.study.promotion import (
-    RungScore,
-    last_rounds,
-    planned_rounds,
-    promoted,
-)
+from fedsim.study.promotion import RungScore, last_rounds, planned_rounds, promoted
 from fedsim.study.tuning import Trial, sensitivity, tuned
 
 SCENARIO = {

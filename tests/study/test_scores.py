@@ -22,13 +22,7 @@ from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of, score_against
 from fedsim.study.pairing import against
 from fedsim.study.standings import NO_OWN_SCORE, few_seeds, too_few
-from fedsim.study.summary import (
-    larger_is_better,
-    of_clients,
-    of_own_models,
-    own_score,
-    summarise,
-)
+from fedsim.study.summary import larger_is_better, of_clients, of_own_models, own_score, summarise
 from fedsim.study.verdict import verdict
 from fedsim.study.words import difference_in_words
 

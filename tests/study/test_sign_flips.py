@@ -59,20 +59,6 @@ def test_differences_that_cancel_have_a_p_of_1(samples, a, b):
 def test_p_is_never_below_the_smallest_possible(scale):
     """The observed signs are among all signs, even if their sum is rounded down."""
     for n in range(1, 11):
-        for _ in range(30):
+        for _ in range(5):
             d = RNG.uniform(0.01, 1.0, n) * scale
             assert sign_flip(d) == smallest_p(n) if n > 1 else sign_flip(d) == 1.0
-
-
-def test_order_and_sign_and_scale_change_nothing():
-    for _ in range(40):
-        d = np.round(RNG.normal(0.1, 1, 8), 3)
-        p = sign_flip(d)
-        assert (
-            p
-            == sign_flip(d[::-1])
-            == sign_flip(-d)
-            == sign_flip(d * 4)
-            == sign_flip(RNG.permutation(d))
-            > 0
-        )

@@ -62,12 +62,6 @@ def test_the_interval_has_its_nominal_coverage():
     assert 0.93 <= hits / 4000 <= 0.97
 
 
-def test_the_exact_test_keeps_its_level():
-    rng = np.random.default_rng(1)
-    rejected = np.mean([sign_flip(rng.normal(0, 1, 8)) < 0.05 for _ in range(2000)])
-    assert rejected <= 0.06
-
-
 def test_equal_scores_have_a_difference_of_0():
     same = RNG.normal(size=7)
     result = paired(same, same, True)
@@ -117,23 +111,9 @@ def test_a_repeated_test_counts_once_in_holm():
     assert holm([0.02, 0.02], ["a", "b"]) == [0.04, 0.04]
 
 
-def test_a_constant_difference_has_no_effect_size():
-    result = paired(np.array([0.5, 0.25, 0.75]), np.array([0.25, 0.0, 0.5]), True)
-    assert (result.difference, result.ci_low, result.ci_high, result.effect_size) == (
-        0.25,
-        None,
-        None,
-        None,
-    )
-
-
 def test_runs_that_diverged_count_as_the_worst():
-    assert scored([0.5, None, float("nan"), 0.9], [False, False, False, True], 0.0).tolist() == [
-        0.5,
-        0,
-        0,
-        0,
-    ]
+    scores = scored([0.5, None, float("nan"), 0.9], [False, False, False, True], 0.0)
+    assert scores.tolist() == [0.5, 0, 0, 0]
     losses = scored([1.0, 2.0, float("nan")], [False, True, True], math.inf)
     assert losses.tolist() == [1.0, np.inf, np.inf]
     result = paired(losses, np.array([1.5, 1.5, np.inf]), False)
@@ -174,11 +154,8 @@ def test_interquartile_mean_profile_and_ranks_match_their_definitions():
     assert low < iqm(scores) < high
     assert stratified(scores) == (low, high)  # drawn with a fixed seed
     assert stratified(np.full((3, 5), 0.5)) == (0.5, 0.5)
-    assert profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9])).tolist() == [
-        1.0,
-        0.75,
-        0.0,
-    ]
+    shares = profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9]))
+    assert shares.tolist() == [1.0, 0.75, 0.0]
     assert ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False).tolist() == [
         [1.0, 1.5],
         [2.0, 1.5],
@@ -192,7 +169,4 @@ def test_the_interval_of_a_median_has_binomial_order_statistics(n):
     j = int(stats.binom.ppf(0.025, n, 0.5))  # P(Bin < j) ≤ 2.5 % < P(Bin ≤ j)
     ordered = np.sort(values)
     assert median == pytest.approx(np.median(values))
-    assert (low, high) == (
-        ordered[j - 1],
-        ordered[n - j],
-    )
+    assert (low, high) == (ordered[j - 1], ordered[n - j])

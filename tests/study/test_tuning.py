@@ -389,11 +389,7 @@ def test_ranges_of_a_methods_files_are_used_where_the_scenario_says_so():
 def test_values_and_ranges_of_the_scenario_come_first():
     fixed = {"method": "fedprox", "label": "fixed", "set": {"client.lr": 0.2}}
     settings = settings_by_method(
-        {
-            "methods": ["fedprox(mu=0.5)", fixed, "median"],
-            "ranges": True,
-            "budget": 2,
-        }
+        {"methods": ["fedprox(mu=0.5)", fixed, "median"], "ranges": True, "budget": 2}
     )
     assert [list(tried[0]) for tried in settings.values()] == [
         ["client.lr"],

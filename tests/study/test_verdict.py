@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from compared import BASE, BETTER, LEVEL, rows_of
 from conftest import if_all_installed
 
 from fedsim.errors import ScenarioError
@@ -23,26 +24,6 @@ from fedsim.study.headline import with_few_seeds
 from fedsim.study.pairing import against
 from fedsim.study.standings import standings
 from fedsim.study.verdict import verdict
-
-BASE = [0.50, 0.52, 0.48, 0.51, 0.49, 0.50, 0.53]
-BETTER = [b + d for b, d in zip(BASE, [0.1, 0.12, 0.11, 0.1, 0.13, 0.12, 0.11], strict=True)]
-LEVEL = [b + d for b, d in zip(BASE, [0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01], strict=True)]
-
-
-def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dict]:
-    return [
-        {
-            "method": method,
-            "seed": seed,
-            "metric": metric,
-            "final": value,
-            "best": 9.0,
-            "diverged": 0,
-            **more,
-        }
-        for method, values in scores.items()
-        for seed, value in enumerate(values)
-    ]
 
 
 def verdict_of(rows, baseline="base", chance=None, scenario=None):

@@ -103,7 +103,9 @@ def analysed(tasks: Sequence[Task]) -> Analysis:
             reason = f"the tasks differ in their {field}: {', '.join(values)}"
             raise DirectoryError(f"{reason}; report them on their own")
 
-    outside = _outside(tasks)
+    outside: dict[str, str] = {}
+    for task in tasks:
+        outside |= task.outside
     by_task = {task.name: _scores_of(task) for task in tasks}
     methods = _ordered(tasks, by_task, outside)
     pairs = {}
@@ -127,9 +129,12 @@ def analysed(tasks: Sequence[Task]) -> Analysis:
         elif method not in outside:
             missing[method] = without
 
-    seeds = _common_seeds(complete, in_common)
+    runs = [scores[method] for scores in in_common.values() for method in complete]
+    seeds = shared_seeds(*runs) if runs else []
     table = _table(complete, in_common, seeds)
-    remarks = _remarks(complete, in_common, seeds)
+    remarks = []
+    if any(len(by_seed) > len(seeds) for by_seed in runs):
+        remarks.append(FEW_IN_COMMON.format(number=len(seeds)))
     others = [task.name for task in tasks if task not in common]
     if others:
         compare = "compares" if len(others) == 1 else "compare"
@@ -240,28 +245,10 @@ def _largest_table(tasks: Sequence[Task], outside: Collection[str]) -> list[Task
     return largest or list(tasks)
 
 
-def _outside(tasks: Sequence[Task]) -> dict[str, str]:
-    """Why methods are not federated, by method."""
-    outside = {}
-    for task in tasks:
-        for method in task.methods:
-            reason = task.why_outside(method)
-            if reason:
-                outside[method] = reason
-    return outside
-
-
 def _scores_of(task: Task) -> dict[str, dict[int, float]]:
     """The scores of a task by method and seed; methods without a score are not in it."""
     scores = {method: task.scores(method) for method in task.methods}
     return {method: by_seed for method, by_seed in scores.items() if by_seed}
-
-
-def _common_seeds(methods: Sequence[str], by_task: Scores) -> list[int]:
-    """The seeds that some methods have in all tasks."""
-    if not methods:
-        return []
-    return shared_seeds(*(scores[method] for scores in by_task.values() for method in methods))
 
 
 def _table(methods: Sequence[str], by_task: Scores, seeds: Sequence[int]) -> np.ndarray:
@@ -271,15 +258,6 @@ def _table(methods: Sequence[str], by_task: Scores, seeds: Sequence[int]) -> np.
         for column, scores in enumerate(by_task.values()):
             table[row, column] = [scores[method][seed] for seed in seeds]
     return table
-
-
-def _remarks(methods: Sequence[str], by_task: Scores, seeds: Sequence[int]) -> list[str]:
-    """What is said where methods or tasks have other seeds."""
-    for scores in by_task.values():
-        for method in methods:
-            if len(scores[method]) > len(seeds):
-                return [FEW_IN_COMMON.format(number=len(seeds))]
-    return []
 
 
 def _on_one_scale(tasks: Sequence[Task]) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 
 import yaml
 
-from fedsim.scenario import Scenario
 from fedsim.scenario.explain import as_value
 from fedsim.scenario.shipped import about
 from fedsim.tools.suite.tasks import SIZES, tasks_of
@@ -23,7 +22,8 @@ def pages(table: Table) -> dict[str, list[str]]:
       table: makes Markdown of a header and rows.
     """
     rows = []
-    for name, task in _tasks().items():
+    for task in tasks_of([SUITE], None, []):
+        name = task.spec.name
         first = re.split(r"(?<=[.?]) ", _comment_of(name))[0]
         data = task.resolved()["data"]
         given = {key: value for key, value in data["partition"].items() if value is not None}
@@ -43,36 +43,24 @@ def pages(table: Table) -> dict[str, list[str]]:
         "## Sizes",
         "A size is an entry of [`sizes.yml`](../scenarios/suite/sizes.yml): what it changes in "
         "every task, except for what the task's own file says.",
-        _in_sizes(table, [(f"`{path}`", values) for path, values in _changes().items()]),
+        _in_sizes(table),
     ]
     return {"suite.md": sections}
 
 
-def _tasks() -> dict[str, Scenario]:
-    """Name -> task."""
-    return {task.spec.name: task for task in tasks_of([SUITE], None, [])}
-
-
-def _sizes() -> dict[str, dict[str, Any]]:
-    """Name of a size -> path -> value."""
-    return yaml.safe_load((SUITE / SIZES).read_text())
-
-
-def _changes() -> dict[str, list[Any]]:
-    """Path -> its value in every size, None where the size leaves it as it is."""
-    sizes = _sizes().values()
-    paths = dict.fromkeys(path for changes in sizes for path in changes)
-    return {path: [changes.get(path) for changes in sizes] for path in paths}
-
-
-def _in_sizes(table: Table, rows: Sequence[tuple[str, Sequence[Any]]]) -> str:
-    """A table with a column for every size."""
-    header = ("", *(f"`{size}`" for size in _sizes()))
-    return table(header, [(title, *map(_in_cell, values)) for title, values in rows])
+def _in_sizes(table: Table) -> str:
+    """A table of what is changed, with a column for every size."""
+    sizes: dict[str, dict[str, Any]] = yaml.safe_load((SUITE / SIZES).read_text())
+    paths = dict.fromkeys(path for changes in sizes.values() for path in changes)
+    rows = []
+    for path in paths:
+        values = [_in_cell(changes.get(path)) for changes in sizes.values()]
+        rows.append((f"`{path}`", *values))
+    return table(("", *(f"`{size}`" for size in sizes)), rows)
 
 
 def _in_cell(value: Any) -> str:
-    """A value in a size."""
+    """A value in a size; None where the size leaves it as it is."""
     if isinstance(value, list):
         return ", ".join(f"`{entry}`" for entry in value)
     return "" if value is None else str(value)

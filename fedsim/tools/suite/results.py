@@ -69,12 +69,11 @@ class Task(NamedTuple):
             return {}  # on other samples than those of the other methods
         return seed_scores(runs, self.score)
 
-    def why_outside(self, method: str) -> str:
-        """Why a method is not federated, as in the column `not_federated`; empty if it is."""
-        for row in self.tables["summary"]:
-            if row["method"] == method:
-                return str(row.get(NOT_FEDERATED) or "")
-        return ""
+    @property
+    def outside(self) -> dict[str, str]:
+        """Why methods are not federated, as in the column `not_federated`, by method."""
+        runs = self.tables["summary"]
+        return {row["method"]: row[NOT_FEDERATED] for row in runs if row.get(NOT_FEDERATED)}
 
 
 def read_tasks(folders: Sequence[Path]) -> tuple[list[Task], list[str]]:

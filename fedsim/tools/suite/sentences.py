@@ -24,11 +24,6 @@ NO_SCORE = (
 NOT_EQUAL = "Methods that are not told apart may still differ: the intervals say by how much."
 
 
-def lines_of(analysis: Analysis) -> list[str]:
-    """Return all sentences: the headline, about all tasks, about each task, and what to know."""
-    return [headline(analysis), *across_lines(analysis), *task_lines(analysis), *notes(analysis)]
-
-
 def headline(analysis: Analysis) -> str:
     """Return the sentence about all tasks together: which mean is best, and who is told apart."""
     if not analysis.across or not analysis.seeds:

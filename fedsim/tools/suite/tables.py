@@ -147,9 +147,8 @@ def _pair_row(pair: Pair) -> Record:
 
 def _note(task: Task, method: str, seeds: int) -> str:
     """What is said of a method in a task: that it is not federated, or how many runs are lost."""
-    outside = task.why_outside(method)
-    if outside:
-        return _note_outside(outside, seeds)
+    if method in task.outside:
+        return _note_outside(task.outside[method], seeds)
     if task.lost.get(method):
         return LOST.format(number=task.lost[method], runs=seeds)
     return ""

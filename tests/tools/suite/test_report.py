@@ -18,7 +18,7 @@ from fedsim.tools.suite.execute import run_suite
 from fedsim.tools.suite.page import page_of
 from fedsim.tools.suite.report import tables_of, write_report
 from fedsim.tools.suite.results import Task, read_tasks
-from fedsim.tools.suite.sentences import headline, lines_of, notes, task_lines
+from fedsim.tools.suite.sentences import across_lines, headline, notes, task_lines
 from fedsim.tools.suite.statistics import (
     all_pairs,
     expected_best,
@@ -54,6 +54,11 @@ def task(name, scores, metric="test_accuracy", baseline="a", **tables):
     names = ("compare", "rounds", "timing", "tuning")
     of_task = {"summary": summary, **{name: tables.get(name, []) for name in names}}
     return Task(name, metric, "final", baseline, of_task, lost={})
+
+
+def lines_of(analysis):
+    """All sentences."""
+    return [headline(analysis), *across_lines(analysis), *task_lines(analysis), *notes(analysis)]
 
 
 def holm_by_hand(p):
