@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 from conftest import TESTS, if_whole
 
-from fedsim.fields.privacy.counting.records import Mechanism
 from fedsim.fields.privacy.counting.strategies import (
     Buffers,
     banded_coefficients,
     pattern_of,
-    releases_of,
-    squared_sensitivities,
     toeplitz_sums,
 )
 from fedsim.fields.privacy.counting.tree import TreeSensitivity
@@ -65,12 +62,6 @@ def toeplitz(coefficients: np.ndarray, rounds: int) -> np.ndarray:
 def test_a_tree_follows_its_oracle(row):
     tree = TreeSensitivity(row["min_separation"] + 1, row["max_participation"])
     assert tree.after(row["T"]) == row["sens_sq"]
-
-
-def test_a_tree_of_two_thousand_rounds_is_the_published_one():
-    given = BY_NAME["gboard_dpftrl"]["params"]
-    tree = TreeSensitivity(given["min_separation"], given["max_participation"])
-    assert tree.after(given["T"]) == BY_NAME["gboard_dpftrl"]["expected"]["sens_sq"]
 
 
 @pytest.mark.parametrize(("gap", "most"), PATTERNS)
@@ -130,19 +121,6 @@ def test_the_coefficients_of_buffers_are_what_their_recursion_makes():
 )
 def test_a_cohort_says_how_soon_a_client_can_come_again(sampling, pattern):
     assert pattern_of(sampling, clients=10) == pattern
-
-
-def test_independent_noise_counts_rounds():
-    sampling = Sampling("separated", gap=3, most=2)
-    count = squared_sensitivities(Mechanism(), sampling, clients=10, rounds=9)
-    assert [count(t) for t in range(1, 10)] == [1, 1, 1, 2, 2, 2, 2, 2, 2]
-
-
-def test_groups_that_take_turns_release_once_a_turn():
-    sampling = Sampling("cyclic_poisson", groups=3, rate=0.5)
-    releases, norm = releases_of(Mechanism("banded", bands=3), sampling)
-    assert [releases(t) for t in (1, 3, 4, 7)] == [1, 1, 2, 3]
-    assert norm == pytest.approx(np.linalg.norm([1, 1 / 2, 3 / 8]))
 
 
 @if_whole
