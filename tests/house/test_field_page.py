@@ -100,7 +100,7 @@ BROKEN = {  # what is changed in a file of the page -> what is said of it
 }
 
 
-@pytest.mark.quick(4)
+@pytest.mark.long
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_field_that_cannot_be_used_is_refused_in_a_line(root, package, case):
     name, old, new, text = BROKEN[case]

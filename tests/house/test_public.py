@@ -124,22 +124,6 @@ def test_examples_of_the_decorators_are_one_scenario_together(root):
 
 
 @pytest.mark.long
-def test_a_user_s_file_is_fully_typed(root):
-    pyright = [sys.executable, "-m", "pyright"]
-    if subprocess.run([*pyright, "--version"], capture_output=True).returncode:
-        pytest.skip("pyright needs a network once, to fetch itself")
-    checked = [
-        *pyright,
-        "--pythonpath",
-        sys.executable,
-        "tests/plugins/typed.py",
-        "scenarios/python",
-    ]
-    done = subprocess.run(checked, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.long
 def test_a_user_s_file_runs_as_it_is_typed(root, tmp_path):
     command = [sys.executable, "tests/plugins/typed.py", str(tmp_path)]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)

@@ -3,15 +3,42 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedsim.cli import options
 
 if TYPE_CHECKING:
+    from fedsim.disk.tables import Record
     from fedsim.tools.bench.peers import Peer
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
+
+
+# Name in a record of a benchmark -> (title of its column, format).
+COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "workload": ("workload", str),
+    "how": ("how", str),
+    "version": ("version", str),
+    "seconds": ("ms a round", _milliseconds),
+    "least": ("least", _milliseconds),
+    "most": ("most", _milliseconds),
+    "times_lanes": ("× lanes", "{:.2f}".format),
+    "steps_per_second": ("steps/s", "{:,.0f}".format),
+    "gflops": ("GFLOP/s", "{:.1f}".format),
+    "share_of_peak": ("of peak", "{:.0%}".format),
+    "lane_efficiency": ("lanes busy", "{:.2f}".format),
+    "compile_seconds": ("compile s", "{:.1f}".format),
+    "plan_seconds": ("plan ms", _milliseconds),
+    "evaluation_seconds": ("test ms", _milliseconds),
+    "peak_bytes": ("peak MB", lambda size: f"{size / 1e6:,.0f}"),
+    "final_accuracy": ("accuracy", "{:.4f}".format),
+}
 
 
 @click.command("bench")
@@ -77,7 +104,6 @@ def bench_command(
     from fedsim.cli import console
     from fedsim.machine import compile_cache
     from fedsim.tools.bench.measure import measured
-    from fedsim.tools.bench.shown import print_records
 
     folder = out or Path("reports/bench")
     with compile_cache(), console.status_line(not as_json) as say:
@@ -86,7 +112,7 @@ def bench_command(
     if as_json:
         click.echo(json.dumps(records))
     else:
-        print_records(records)
+        _print(records)
         click.echo(f"\n{folder}/  bench.csv  bench.json")
 
 
@@ -114,3 +140,20 @@ def _importable(workloads: tuple[str, ...], peers: tuple[str, ...]) -> list["Pee
 
 def _bad_peers(text: str) -> click.BadParameter:
     return click.BadParameter(text, param_hint="--peers")
+
+
+def _print(records: list["Record"]) -> None:
+    """Print workloads and the ways they were run."""
+    from fedsim.cli.tables import empty_table, print_table
+
+    names = [name for name in COLUMNS if any(name in record for record in records)]
+    titles = [COLUMNS[name][0] for name in names]
+    view = empty_table(titles, left=("workload", "how"))
+    for record in records:
+        texts: list[str] = []
+        for name in names:
+            _, form = COLUMNS[name]
+            value = record.get(name)
+            texts.append("" if value is None else form(value))
+        view.add_row(*texts)
+    print_table(view)

@@ -6,6 +6,7 @@ among threads once more, and Krum in NumPy takes about twice as long.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -62,8 +63,12 @@ def bench_rules(
     versions = {peer.tool: {"version": peer.version} for peer in peers}
     for rows, columns in sizes:
         x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
-        works = {OURS: _of_fedsim(x), "NumPy, two threads": _of_numpy(x)}
-        compiling = {name: _compile_seconds(work) for name, work in works[OURS].items()}
+        names = [name for name in LINKS if rows >= LEAST_ROWS.get(name, 1)]
+        stack = jnp.asarray(x)
+        ours: Works = {name: partial(_aggregate, name, stack) for name in names}
+        of_numpy: Works = {name: partial(NUMPY[name], x) for name in names}
+        works = {OURS: ours, "NumPy, two threads": of_numpy}
+        compiling = {name: _compile_seconds(work) for name, work in ours.items()}
         turns = []
         for turn in range(1, TRIALS + 1):
             announce(f"rules of {rows} × {columns:,}, turn {turn}")
@@ -75,17 +80,13 @@ def bench_rules(
             for how, of_rules in turns[0].items():
                 if name in of_rules:
                     seconds[how] = spread([turn[how][name] for turn in turns])
-            ours = seconds.pop(OURS)
-            yield {
-                "workload": workload,
-                "how": OURS,
-                **ours,
-                "compile_seconds": compiling[name],
-            }
-            for how, theirs in seconds.items():
-                ratio = theirs["seconds"] / ours["seconds"]
-                record = {"workload": workload, "how": how, **theirs, "times_lanes": ratio}
-                yield {**record, **versions.get(how, {})}
+            for how, spent in seconds.items():
+                record = {"workload": workload, "how": how, **spent}
+                if how == OURS:
+                    yield {**record, "compile_seconds": compiling[name]}
+                else:
+                    ratio = spent["seconds"] / seconds[OURS]["seconds"]
+                    yield {**record, "times_lanes": ratio, **versions.get(how, {})}
 
 
 def _turn(
@@ -103,23 +104,8 @@ def _turn(
     return of_turn
 
 
-def _of_fedsim(x: np.ndarray) -> Works:
-    """Our rules that take so many rows."""
-    stack = jnp.asarray(x)
-
-    def work(name: str) -> Callable[[], Any]:
-        return lambda: jax.block_until_ready(aggregate(LINKS[name], stack))
-
-    return {name: work(name) for name in LINKS if len(x) >= LEAST_ROWS.get(name, 1)}
-
-
-def _of_numpy(x: np.ndarray) -> Works:
-    """The same in NumPy."""
-
-    def work(name: str) -> Callable[[], Any]:
-        return lambda: NUMPY[name](x)
-
-    return {name: work(name) for name in LINKS if len(x) >= LEAST_ROWS.get(name, 1)}
+def _aggregate(name: str, stack: jax.Array) -> None:
+    jax.block_until_ready(aggregate(LINKS[name], stack))
 
 
 def _compile_seconds(work: Callable[[], Any]) -> float:

@@ -15,7 +15,6 @@ from fedsim.runs.given import NOTHING_GIVEN
 from fedsim.runs.go_on import Point, go_on
 from fedsim.runs.run import Options, run_from
 from fedsim.runs.unfinished import is_comparison
-from fedsim.scenario import Scenario
 from fedsim.study.words import count
 from fedsim.tools.bundle.unpack import Opened
 
@@ -69,7 +68,9 @@ def _repeat(
     repeating.say(f"{name}: running it again, {count(len(scenario.spec.seeds), 'seed')}")
     out = repeating.folder / name
     if is_comparison(record):
-        _compare_again(scenario, record, out, repeating)
+        if scenario.spec.numerics.threads == "auto":
+            fix_threads(record["environment"]["threads"])
+        compare(scenario, out=out, **repeating.options)
         return
     options = Options(
         started=time.monotonic(),
@@ -84,15 +85,6 @@ def _repeat(
         go_on(before, scenario, point, out, options, progress=False)
     else:
         run_from(scenario, out, options, progress=False)
-
-
-def _compare_again(
-    scenario: Scenario, record: dict[str, Any], out: Path, repeating: Repeating
-) -> None:
-    """Run a comparison again, with the threads that it had."""
-    if scenario.spec.numerics.threads == "auto":
-        fix_threads(record["environment"]["threads"])
-    compare(scenario, out=out, **repeating.options)
 
 
 def _original_of(record: dict[str, Any], records: Mapping[str, dict[str, Any]]) -> str | None:

@@ -132,11 +132,12 @@ def _pack_files(
     skipped_commits = 0
     for file in hashes:
         size = (path / file).stat().st_size
+        is_table = "/" not in file and file.endswith(".csv")
         if file not in listed:
             contents.leave_out(f"{folder}/{file}", "not a file of the run", size)
         elif file.startswith((f"{COMMITS}/", f"{UPDATES}/")) and not commits:
             skipped_commits += size
-        elif size > limit and not _is_needed(file):
+        elif size > limit and file != directory.SCENARIO and not is_table:
             why = "a file above the limit (--limit MB)"
             contents.leave_out(f"{folder}/{file}", why, size, hashes[file])
         else:
@@ -144,11 +145,6 @@ def _pack_files(
     if skipped_commits:
         why = "logs, commits and updates, which fork, verify and --resume read (--commits)"
         contents.leave_out(f"{folder}/{COMMITS}", why, skipped_commits)
-
-
-def _is_needed(file: str) -> bool:
-    """Whether a file of a run is packed however large it is: its scenario and its tables are."""
-    return file == directory.SCENARIO or ("/" not in file and file.endswith(".csv"))
 
 
 def _pack_scenario(

@@ -36,13 +36,12 @@ def conform_command(
     """
     options.enable(plugins)
     from fedsim.tools.conform.conformity import conform
-    from fedsim.tools.conform.findings import lines_of
 
     conformities = conform(*targets, edits=edits, seed=seed)
     if as_json:
         click.echo(json.dumps([_as_mapping(conformity) for conformity in conformities]))
     else:
-        click.echo("\n\n".join("\n".join(lines_of(conformity)) for conformity in conformities))
+        click.echo("\n\n".join(map(str, conformities)))
     if any(conformity.broken for conformity in conformities):
         raise SystemExit(7)
 

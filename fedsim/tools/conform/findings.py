@@ -80,7 +80,14 @@ class Conformity(NamedTuple):
         return [finding.law for finding in self.findings if finding.fails]
 
     def __str__(self) -> str:
-        return "\n".join(lines_of(self))
+        """A table of the findings, one to a line under the name of the kind."""
+        laws = max((len(row.law) for row in self.findings), default=0)
+        lines = [f"{self.family} {self.kind}"]
+        for row in self.findings:
+            verdict = row.verdict.upper() if row.fails else row.verdict
+            mark = "*" if row.claimed else " "
+            lines.append(f"{mark} {row.law:<{laws}}  {verdict:<14}  {row.detail}".rstrip())
+        return "\n".join(lines)
 
 
 def finding(law: Law, subject: Any, claimed: bool) -> Finding:
@@ -91,15 +98,3 @@ def finding(law: Law, subject: Any, claimed: bool) -> Finding:
         return Finding(law.name, "does not apply", claimed, str(reason))
     verdict: Verdict = "broken" if example else "kept"
     return Finding(law.name, verdict, claimed, example)
-
-
-def lines_of(conformity: Conformity) -> list[str]:
-    """A table of the findings, one to a line under the name of the kind."""
-    rows = conformity.findings
-    laws = max((len(row.law) for row in rows), default=0)
-    lines = [f"{conformity.family} {conformity.kind}"]
-    for row in rows:
-        verdict = row.verdict.upper() if row.fails else row.verdict
-        mark = "*" if row.claimed else " "
-        lines.append(f"{mark} {row.law:<{laws}}  {verdict:<14}  {row.detail}".rstrip())
-    return lines

@@ -9,7 +9,7 @@ client, under the same seeds.
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -183,29 +183,12 @@ def contributions(
     require_possible(truncation)
     given = Given(data, model, params, loss)
     ended = ended_run(Path(path), device, data_roots, "contributions", "analyse", given)
-    within = nullcontext()
-    if out is not None:
-        within = directory.open_output_folder(Path(out), FILES, force)
-    with within:
-        result = _contributions(ended, how, seeds, truncation, draws, ask)
-        if out is not None:
-            result._write(Path(out))
-    return result
-
-
-def _contributions(
-    ended: EndedRun,
-    how: How,
-    seeds: Sequence[int] | None,
-    truncation: Truncation,
-    draws: int,
-    ask: Callable[[], bool],
-) -> Contributions:
-    """Say what every client contributed; see `contributions`."""
     chosen = list(ended.record["scenario"]["seeds"] if seeds is None else seeds)
     recorded_seeds = ended.recorded(chosen)
-    with ended.numerics() as devices:
-        experiment = ended.build(devices)
+    with ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(directory.open_output_folder(Path(out), FILES, force))
+        experiment = ended.build(stack.enter_context(ended.numerics()))
         score = _score(ended, experiment)
         if how == "leave_one_out":
             of_seeds = left_out(ended, experiment, chosen, score, ask)
@@ -216,9 +199,12 @@ def _contributions(
                 rounds = _rounds(ended, experiment, recorded, ask)
                 sharing = Sharing(ended, how, truncation, np.random.default_rng(draws))
                 of_seeds.append(sharing.of_seed(experiment, recorded, rounds, score))
-    clients = _clients(experiment, recorded_seeds)
-    name = ended.scenario.spec.name
-    return Contributions(name, how, score, of_seeds, clients, _note(how, ended, chosen))
+        clients = _clients(experiment, recorded_seeds)
+        name = ended.scenario.spec.name
+        result = Contributions(name, how, score, of_seeds, clients, _note(how, ended, chosen))
+        if out is not None:
+            result._write(Path(out))
+    return result
 
 
 def _rounds(

@@ -9,7 +9,6 @@ import numpy as np
 from fedsim.assemble import Experiment
 from fedsim.disk.tables import Record
 from fedsim.engine.recording import RoundUpdates
-from fedsim.engine.run import Run
 from fedsim.errors import CheckpointError, Problem, ScenarioError
 from fedsim.runs.compare import compare
 from fedsim.runs.ended import EndedRun
@@ -71,7 +70,11 @@ class Sharing:
         """Share out the gains of all rounds of a seed."""
         seed = recorded.who["seed"]
         run = experiment.run(seed)
-        self._require_coalitions(run)
+        reason = why_no_coalitions(run)
+        if reason:
+            text = f"updates do not say what clients contributed: {reason}"
+            remedy = "--how leave_one_out trains again"
+            raise CheckpointError(f"{self.ended.path}: {text}; {remedy}")
         coalitions = Coalitions(run, score.samples, score.metric)
         values = np.zeros(run.plan.federation.N)
         variances = np.zeros(run.plan.federation.N)
@@ -92,16 +95,6 @@ class Sharing:
             by_round.append(_stack(seed, updates.round, clients, estimate))
         errors = np.sqrt(variances) if self.how == "gtg" else np.full(len(values), np.nan)
         return OfSeed(seed, values, errors, gain, by_round)
-
-    def _require_coalitions(self, run: Run) -> None:
-        """Refuse a run whose rule makes no models of some of the updates."""
-        reason = why_no_coalitions(run)
-        if reason:
-            remedy = "--how leave_one_out trains again"
-            raise CheckpointError(
-                f"{self.ended.path}: updates do not say what clients contributed: {reason}; "
-                f"{remedy}"
-            )
 
     def _shares(self, game: shapley.Game, K: int, round: int) -> Estimate:
         """Return what each of the K clients of a round contributed."""

@@ -1,6 +1,5 @@
 """`fedsim fork`."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +7,6 @@ import click
 
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
-
-
-class Clients(click.ParamType):
-    """`3` or `3,5`, as text for a list."""
-
-    name = "LIST"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = re.sub(r"\s+", "", str(value))
-        if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text):
-            self.fail(f"{value!r}: write the numbers of clients, such as 3 or 3,5", param, ctx)
-        return text
 
 
 @click.command("fork")
@@ -32,7 +19,7 @@ class Clients(click.ParamType):
 @options.seeds
 @click.option(
     "--without",
-    type=Clients(),
+    metavar="LIST",
     help="Clients that take part in no round of the fork, e.g. 3 or 3,5.",
 )
 @click.option(

@@ -1,7 +1,6 @@
 """How well a model has forgotten clients: scores, distance to retraining, a membership attack."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -156,12 +155,8 @@ def auc(positive: Float[np.ndarray, " n"], negative: Float[np.ndarray, " m"]) ->
 
 def distance(params: Tree, other: Tree) -> float:
     """Return ‖params − other‖₂ over all leaves, in float64."""
-    pairs = zip(jax.tree.leaves(params), jax.tree.leaves(other), strict=True)
-    squares = 0.0
-    for leaf, other_leaf in pairs:
-        squares += float(np.sum((_numbers(leaf) - _numbers(other_leaf)) ** 2))
-    return squares**0.5
-
-
-def _numbers(leaf: Any) -> np.ndarray:
-    return np.asarray(leaf, np.float64)
+    one, two = (
+        np.concatenate([np.ravel(leaf).astype(np.float64) for leaf in jax.tree.leaves(each)])
+        for each in (params, other)
+    )
+    return float(np.linalg.norm(one - two))

@@ -1,7 +1,11 @@
 """`--log-to` as typed: what is no tracker gets one line."""
 
+import sys
+
 import pytest
 from test_commands import desk, fedsim  # noqa: F401 (desk is a fixture)
+
+from fedsim.tools.trackers.log import PACKAGES
 
 
 @pytest.mark.parametrize(
@@ -19,4 +23,13 @@ from test_commands import desk, fedsim  # noqa: F401 (desk is a fixture)
 )
 def test_what_is_no_tracker_gets_one_line(line, message, desk):  # noqa: F811
     assert fedsim(line, desk) == (2, "", f"{message}\n")
+    assert [path.name for path in desk.iterdir()] == ["iid.yaml"]
+
+
+@pytest.mark.parametrize("tracker", PACKAGES)
+def test_a_missing_package_is_reported_in_one_line(tracker, desk, monkeypatch):  # noqa: F811
+    for package in PACKAGES[tracker]:
+        monkeypatch.setitem(sys.modules, package, None)
+    message = f"--log-to: {tracker}: is not installed; pip install 'fedsim-jax[{tracker}]'\n"
+    assert fedsim(f"run iid.yaml --log-to {tracker}", desk) == (2, "", message)
     assert [path.name for path in desk.iterdir()] == ["iid.yaml"]
