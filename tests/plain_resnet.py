@@ -32,15 +32,6 @@ def conv2d(x, kernel, stride, padding):
     return y
 
 
-def conv2d_gradients(x, kernel, stride, padding, g):
-    """Gradients of Σ g · conv2d(x, kernel) by x and by the kernel."""
-    d_x, d_kernel = np.zeros(x.shape), np.zeros(kernel.shape)
-    for (i, j), (u, v), (row, column) in taps(*x.shape[2:], kernel.shape[2], stride, padding):
-        d_x[:, :, row, column] += g[:, :, i, j] @ kernel[:, :, u, v]
-        d_kernel[:, :, u, v] += g[:, :, i, j].T @ x[:, :, row, column]
-    return d_x, d_kernel
-
-
 def centred(h, axes):
     """Values with mean 0 and variance 1 over these axes."""
     away = h - h.mean(axes, keepdims=True)

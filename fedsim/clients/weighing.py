@@ -11,9 +11,6 @@ def balancing(inner: Client) -> Client:
 
     A sample of class c counts n_i / (C_i n_{i,c}), with the n_i samples of the client, of which
     n_{i,c} are of the class, and the C_i classes that it has. Losses are reported without weights.
-
-    Args:
-      inner: the method; it minimises `task.loss`, perhaps among other things.
     """
 
     def gradient(task, variables, batch, local, shared, work):

@@ -44,7 +44,6 @@ def centred(upper: Array, bits: int) -> Float[Array, " d"]:
 
     Args:
       upper: of a message or a sum; floats where a rule has divided the sum.
-      bits: how many bits.
     """
     if jnp.issubdtype(upper.dtype, jnp.integer):
         upper = upper.astype(jnp.result_type(float))

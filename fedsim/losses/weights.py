@@ -35,7 +35,6 @@ def weighted(loss: Loss, weights: Sequence[float]) -> Loss:
     """Return a loss in which a sample, or token, counts by its class.
 
     Args:
-      loss: of each sample.
       weights: of the classes `[C]`.
     """
     of_class = tuple(weights)

@@ -14,10 +14,6 @@ def computing_in(model: Model, dtype: str) -> Model:
 
     Parameters and samples are cast on their way in, outputs and features on their way out, and so
     is the gradient. Running statistics keep their type throughout.
-
-    Args:
-      model: the model.
-      dtype: the float type, as `bfloat16`.
     """
 
     def inside(values: Any) -> Any:
@@ -67,7 +63,6 @@ def recomputed(block: Callable[..., Any], remat: bool) -> Callable[..., Any]:
 
     Args:
       block: (params, ..., h) -> the next h, or a tuple that begins with it.
-      remat: whether they are.
     """
     if not remat:
         return block

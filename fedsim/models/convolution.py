@@ -115,9 +115,6 @@ def side_of(pixels: int, k: int, stride: int, padding: Padding) -> Side:
     """Return how a kernel of k pixels walks along a side of an image.
 
     Args:
-      pixels: length of the side.
-      k: length of the kernel.
-      stride: pixels between two positions.
       padding: as for `plain_convolution`.
 
     >>> side_of(8, 3, 2, "SAME"), side_of(8, 3, 2, 1)

@@ -27,7 +27,6 @@ def freezing(
     those of the model itself.
 
     Args:
-      model: the model.
       freeze: patterns over the names of leaves, as `tree.matches_any` takes them. None: all leaves
         where `train` names some and there is no adapter, else none.
       train: exceptions: leaves that are trained although `freeze` names them.
@@ -79,7 +78,6 @@ def viewing(model: Model, view: Callable[[Any, Any], Any]) -> Model:
     """Return a model that computes with other variables than those that it is given.
 
     Args:
-      model: the model.
       view: (variables, key) -> the variables that the model sees; the key is None but in training.
     """
 

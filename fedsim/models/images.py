@@ -9,8 +9,6 @@ def image_shape(model: str, shape: tuple[int, ...], least: int = 1) -> tuple[int
     """Return (height, width, channels) of samples; `[height, width]` has one channel.
 
     Args:
-      model: name of the model, for the error.
-      shape: shape of one sample.
       least: pixels that the shorter side must have.
 
     Raises:

@@ -37,12 +37,8 @@ def group_norm(p, x, groups: int) -> jax.Array:
     Wu & He 2018.
 
     Args:
-      p: γ and β.
       x: `[C, H, W, B]`.
       groups: groups of channels; divides C.
-
-    Returns:
-      As x.
     """
     y: Any = _group_norm(x, p["scale"], p["shift"], groups)
     return y
@@ -101,8 +97,6 @@ def _mean_of_groups(sums, groups: int, x):
 
     Args:
       sums: of every channel and sample `[C, B]`.
-      groups: groups of channels.
-      x: the images `[C, H, W, B]`.
 
     Returns:
       `[C, B]`, the same for all channels of a group.
@@ -131,11 +125,8 @@ def batch_norm(p, statistics: Statistics, x, mask, train: bool):
     towards them (σ² unbiased, as in torch); otherwise they are the running ones.
 
     Args:
-      p: γ and β.
-      statistics: the running ones.
       x: `[C, H, W, B]`.
       mask: `[B]`, True = a real row; None: all are.
-      train: whether the batch's own statistics are used.
     """
     values_type = x.dtype
     x = widened(x)

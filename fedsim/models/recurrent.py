@@ -149,11 +149,7 @@ def recurrent(model: str, cell: Cell, embedding: int, layers: int, width: int) -
     """Return a network of stacked recurrent layers.
 
     Args:
-      model: name of the model, for errors.
-      cell: the kind of its layers.
       embedding: numbers that a token becomes.
-      layers: number of layers.
-      width: width H of each layer.
     """
     names = [f"layer{i}" for i in range(layers)]
 

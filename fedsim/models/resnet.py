@@ -25,8 +25,6 @@ class Block(NamedTuple):
 
     Attributes:
       name: start of its layers' names, before `_first`, `_second` and `_shortcut`.
-      fan_in: channels before the block.
-      fan_out: channels after it.
       stride: stride of its first convolution.
       projects: whether a 1×1 convolution brings the values to its shape.
     """

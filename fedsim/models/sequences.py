@@ -35,7 +35,6 @@ def sequence_form(model: str, shape: tuple[int, ...], tokens: Tokens | None) -> 
     """Return what samples of a shape are to a network for sequences.
 
     Args:
-      model: name of the model, for the error.
       shape: shape of one sample: `[T]` tokens, or `[T, F]` numbers; further axes are merged into F,
         so that the rows of an image are a sequence.
       tokens: what is known about them, if samples are tokens.

@@ -83,7 +83,6 @@ def starting_from(model: Model, values: Values) -> Model:
     """Return a model that starts from values, whatever the key.
 
     Args:
-      model: the model.
       values: as `values_by_leaf` makes them, for every parameter, without `misfits`.
     """
 

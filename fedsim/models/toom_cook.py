@@ -164,7 +164,6 @@ def _columns(x, m: int, k: int, before: int):
     Args:
       x: images `[C, H, W, B]`.
       m: positions along the height that share their products.
-      k: rows of the kernel.
       before: rows and columns of zeros on every side.
 
     Returns:

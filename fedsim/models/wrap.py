@@ -119,8 +119,6 @@ def _from_functions(init: Callable, apply: Callable, example: Callable | None) -
     """Return plain functions as a model.
 
     Args:
-      init: `init(key) -> params`, or `init(key, x) -> params`.
-      apply: `apply(params, x) -> outputs`, perhaps with further arguments by name.
       example: makes a batch of one sample; None: the samples' shape is unknown.
     """
     needs_sample = modules.required_arguments(init) >= 2

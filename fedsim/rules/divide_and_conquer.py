@@ -130,8 +130,6 @@ def never_bad(
     """The rows that are not among the `bad` largest along the top direction of any set.
 
     Args:
-      stacked: rows.
-      usable: those to judge.
       sets: the coordinates of every iteration.
       bad: how many rows an iteration leaves out.
     """

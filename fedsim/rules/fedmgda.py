@@ -70,8 +70,6 @@ def _shortest(
 
     Args:
       products: of all pairs of rows.
-      centre: weights of the mean.
-      present: rows that count.
       epsilon: how far a weight may be from the mean's.
     """
     low = jnp.where(present, jnp.maximum(centre - epsilon, 0), 0)

@@ -128,7 +128,6 @@ def weiszfeld(delta: Tree, w: Float[Array, " K"], smoothing: float, iterations: 
     """Return the weighted geometric median of the finite rows; zero where there is none.
 
     Args:
-      delta: the stack.
       w: weights, 0 for rows that do not count.
       smoothing: ν.
       iterations: how many; None: until the search converges.

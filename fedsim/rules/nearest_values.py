@@ -25,9 +25,6 @@ def mean_of_nearest(
     Memory: the stack twice.
 
     Args:
-      stacked: rows.
-      centre: one row.
-      present: the rows that may count.
       count: how many values count in every coordinate.
       order: values at the same distance count in this order of rows; default: that of the stack.
     """

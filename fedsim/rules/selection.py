@@ -46,8 +46,6 @@ def selection_report(accepted: Bool[Array, " K"], updates: Updates, context: Con
 
     Args:
       accepted: rows that count in the aggregate.
-      updates: the updates of the round.
-      context: the context of the round.
 
     Returns:
       `malicious_kept`: how many malicious clients count; `precision`: the share of malicious

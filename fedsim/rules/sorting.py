@@ -141,10 +141,7 @@ def _by_network(K: int, D: int, dtype: Any, function: Reduce):
     computes by itself.
 
     Args:
-      K: rows.
       D: columns of all leaves.
-      dtype: the dtype of the values.
-      function: what to compute from the ranks.
 
     Returns:
       The columns of a block; `(values, present) -> [1, columns]`.
@@ -274,7 +271,6 @@ def _regroup(
     """Apply `work` to lists of `size` rows at a distance of `gap`, in each run of size·gap rows.
 
     Args:
-      x: all rows.
       size: rows of a list.
       gap: the distance of the rows of a list.
       work: a list of rows -> a list of as many.

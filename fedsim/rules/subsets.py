@@ -42,7 +42,6 @@ def mean_of_best_subset(
 
     Args:
       cost: (subsets `[B, K]`, squared distances of all pairs `[K, K]`) -> the cost of each `[B]`.
-      f: clients to leave out.
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
@@ -67,8 +66,6 @@ def best_subset(
 
     Args:
       cost: subsets `[B, K]` -> the cost of each `[B]`.
-      present: the rows to choose from.
-      f: rows to leave out.
     """
     K = present.shape[0]
     m = jnp.sum(present)

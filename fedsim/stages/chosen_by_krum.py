@@ -48,7 +48,6 @@ def largest_chosen(
     will do.
 
     Args:
-      stacked: rows.
       known: the rows next to the copies.
       signs: s.
       first: how many copies to begin with.

@@ -49,6 +49,7 @@ def test_a_number_bounds_the_norm_over_all_leaves():
     assert result.scenario["client"]["clip"] == {"norm": 2.0, "value": None}
 
 
+@pytest.mark.long
 def test_a_value_bounds_every_number():
     wanted = -np.clip(gradients(), -0.5, 0.5).mean(0)
     np.testing.assert_allclose(moved(run({"value": 0.5})), wanted, rtol=1e-9)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import WHOLE, oracle, sampled
+from conftest import WHOLE, oracle
 from federations import quadratic, trajectory
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -25,8 +25,8 @@ def scenario(p: dict, rounds: int, **sections) -> dict:
     return {**written, "evaluate": {"every": rounds}, **sections}
 
 
-@pytest.mark.quick(24)
-@pytest.mark.parametrize("case", sampled(AFTER, 8), ids=lambda case: case["name"])
+@pytest.mark.long
+@pytest.mark.parametrize("case", AFTER, ids=lambda case: case["name"])
 def test_after_some_rounds(case):
     p = case["params"]
     server = [{"kind": "mean", "weights": p["weighting"]}]

@@ -151,9 +151,8 @@ CASES = {
 }
 
 
-AT_ONCE = ("threshold", "diana")
 IN_PARTS = [
-    name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in CASES
+    name if name == "diana" else pytest.param(name, marks=pytest.mark.long) for name in CASES
 ]
 
 

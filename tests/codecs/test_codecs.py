@@ -66,14 +66,6 @@ def test_of_a_message_that_is_lost_the_memory_stays():
     assert result.rounds["n_nonfinite"].tolist() == [0, 3, 3]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["scaffold", "fedavgm", "fednova"])
-def test_a_codec_is_behind_any_method(method):
-    made = run(method=method)
-    sent = made.rounds["bytes_up"].iloc[1]
-    assert made.status == "done" and sent < run(method=method, wire=[]).rounds["bytes_up"].iloc[1]
-
-
 SKETCH = [{"kind": "count_sketch", "rows": 3, "columns": 40}]
 REFUSED = {
     "two for the downlink": (

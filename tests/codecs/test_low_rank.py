@@ -26,6 +26,7 @@ def best(M: np.ndarray, rank: int) -> np.ndarray:
     return u[:, :rank] * s[:rank] @ v[:rank]
 
 
+@pytest.mark.long
 def test_outputs_are_rows_and_other_leaves_travel_whole():
     """A kernel [3, 3, in, out] is a matrix out × rest; vectors and small matrices are unchanged."""
     rng = np.random.default_rng(0)
@@ -78,6 +79,7 @@ def test_the_next_message_starts_from_the_last_one():
         assert_array_equal(memory[0][:, 1:], first[:, 1:])
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("size", [0.0, 1e-42, 1e-30, 1.0, 1e38])
 def test_numbers_of_any_size_keep_their_rank(size):
     M = (size * np.random.default_rng(2).uniform(-1, 1, size=(2, 12, 9))).astype(np.float32)

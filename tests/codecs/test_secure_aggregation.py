@@ -36,11 +36,16 @@ def leaves(result: fedsim.Result) -> np.ndarray:
 
 def total_of(blocks: list[np.ndarray], bits: int) -> Integers:
     """The sum of blocks of messages of whole numbers, one block after another."""
-    total = Integers(jnp.zeros(blocks[0].shape[1], jnp.int32), jnp.zeros(blocks[0].shape[1]))
-    for block in blocks:
-        messages = jax.vmap(lambda row: modular(row, bits))(jnp.asarray(block, jnp.float32))
-        total = tree.fold(total, messages, jnp.ones(len(block)))
-    return total
+
+    @jax.jit
+    def folded(blocks):
+        total = Integers(jnp.zeros(blocks[0].shape[1], jnp.int32), jnp.zeros(blocks[0].shape[1]))
+        for block in blocks:
+            messages = jax.vmap(lambda row: modular(row, bits))(jnp.asarray(block, jnp.float32))
+            total = tree.fold(total, messages, jnp.ones(len(block)))
+        return total
+
+    return folded(blocks)
 
 
 @pytest.mark.quick(3)

@@ -220,8 +220,13 @@ def test_product_quantisation_is_that_of_plain_numpy():
             jax.random.key(4),
         )
         payload, bits, _ = jax.jit(codec.encode)(jnp.asarray(x), (), key)
-        sub, unit = scaled(jnp.pad(jnp.asarray(x), (0, 1)).reshape(-1, 4).T)
-        start = np.asarray(started(sub, jax.random.uniform(key, (10,))) * unit).T
+
+        @jax.jit
+        def first_words(x, key):
+            sub, unit = scaled(x.reshape(-1, 4).T)
+            return started(sub, jax.random.uniform(key, (10,))) * unit
+
+        start = np.asarray(first_words(np.pad(x, (0, 1)), key)).T
         assert all((np.pad(x, (0, 1)).reshape(-1, 4) == word).all(1).any() for word in start)
         assert len(np.unique(start, axis=0)) == 10
         assert_allclose(

@@ -106,6 +106,7 @@ def test_a_client_listed_twice_counts_twice():
 
 # 50 lanes of at most 64 train 100 clients in two turns. Hidden values of 26 rows take 10.4 MB, of
 # which a lane holds 40: 16 GiB have room for 40 lanes.
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("batch", "lanes"), [(1, 50), (26, 40)])
 def test_lanes_of_an_accelerator_fit_into_its_memory(monkeypatch, batch, lanes):
     monkeypatch.setattr(layout, "platform", lambda: "gpu")

@@ -7,17 +7,14 @@ import jax
 import numpy as np
 import pytest
 from by_hand import machines_of
-from conftest import if_whole
-from directories import files_of as files
 from numpy.testing import assert_allclose
-from test_bits import digest, random_packing
 from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.engine.feedback import update_feedback
-from fedsim.errors import Interrupted, ScenarioError
+from fedsim.errors import ScenarioError
 from fedsim.fleet import Drawn, Local, Plan, Planner, Population
 from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
 from fedsim.fleet.cohorts.divfl import facilities
@@ -599,30 +596,3 @@ def sketched(update: np.ndarray) -> np.ndarray:
         j = (place + turn) % SKETCH_SIZE
         row[place] = update[j] * (1 - 2 * (hashed(j) >> 31)) if j < len(update) else 0
     return row
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["importance", "divfl", "oort", "least_participated"])
-def test_packing_blocks_and_an_interruption_change_no_byte(kind, tmp_path):
-    """With clients that are away and clients that leave."""
-    fleet = {"speed": "lognormal", "availability": "markov", "dropout": {"during": 0.1}}
-    written = {
-        **TINY,
-        "cohort": {"kind": kind, **KINDS[kind]},
-        "fleet": fleet,
-        "numerics": {"lanes": 2},
-    }
-    written["model"] = {"kind": "mlp", "hidden": [8]}
-    alone = fedsim.run(written)
-    expected = digest(alone)
-    assert digest(fedsim.run(written, pack=random_packing(1))) == expected
-    assert digest(fedsim.run({**written, "numerics": {"lanes": 2, "block": 2}})) == expected
-    several, asked = {**written, "seeds": [0, 3], "checkpoint": {"rounds": 1}}, iter([False] * 3)
-    together = fedsim.run(several, out=tmp_path / "whole", pictures=False)
-    with pytest.raises(Interrupted):
-        fedsim.run(several, out=tmp_path / "left", ask=lambda: next(asked, True), pictures=False)
-    fedsim.run(several, out=tmp_path / "left", resume=True, pictures=False)
-    assert files(tmp_path / "left") == files(tmp_path / "whole")
-    rows = [row["test_loss"] for row in together.records["rounds"] if row["seed"] == 0]
-    assert rows == [row["test_loss"] for row in alone.records["rounds"]]

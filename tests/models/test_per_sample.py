@@ -37,7 +37,7 @@ def batch(rows: int, real: int) -> Batch:
     return Batch(x, y, mask, jax.random.key(1), np.int32(0))
 
 
-@pytest.mark.parametrize("real", sampled([4, 1, 6, 0], 2))
+@pytest.mark.parametrize("real", sampled([4, 1, 6, 0], 4))
 @pytest.mark.parametrize(
     "objective", [None, pytest.param(lambda v, o, b: o.sum(1), marks=pytest.mark.long)]
 )

@@ -1,4 +1,4 @@
-"""Recurrent networks and the transformer: against plain NumPy, flax and differences.
+"""Recurrent networks and the transformer: against plain NumPy and differences.
 
 Sizes of the papers, causality, bits.
 """
@@ -12,9 +12,6 @@ from plain_models import plain_gru, plain_lstm, plain_recurrent, plain_transform
 from fedsim.models import Tokens, char_gru, char_lstm, transformer
 from fedsim.models.recurrent import gru, gru_start, lstm, lstm_start
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:(flax|orbax|tensorstore|treescope)"
-)
 KEY = jax.random.key(3)
 V, T, B = 7, 5, 3
 TOKENS = np.random.default_rng(0).integers(0, V, (B, T)).astype(np.int32)
@@ -108,36 +105,6 @@ def test_gradients_are_differences(name, every, numbers):
             )
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["lstm", "gru"])
-def test_layers_are_flaxs(name):
-    nn = pytest.importorskip("flax.linen")
-    F, H = 4, 6
-    with jax.enable_x64(True):
-        x = NUMBERS.swapaxes(0, 1)
-        start, layer = {"lstm": (lstm_start, lstm), "gru": (gru_start, gru)}[name]
-        p = jax.tree.map(lambda leaf: leaf + 0.1, start(KEY, F, H))
-        if name == "lstm":
-            (W, U), b = (
-                (np.split(part, 4, 1) for part in np.split(p["W"], (F,))),
-                np.split(p["b"], 4),
-            )
-            theirs = {f"i{gate}": {"kernel": W[i]} for i, gate in enumerate("ifgo")}
-            theirs |= {f"h{gate}": {"kernel": U[i], "bias": b[i]} for i, gate in enumerate("ifgo")}
-        else:
-            W, U, b = np.split(p["W"], 3, 1), np.split(p["U"], 3, 1), np.split(p["b"], 4)
-            theirs = {f"i{gate}": {"kernel": W[i], "bias": b[i]} for i, gate in enumerate("rzn")}
-            theirs |= {f"h{gate}": {"kernel": U[i]} for i, gate in enumerate("rz")}
-            theirs["hn"] = {"kernel": U[2], "bias": b[3]}
-        cell = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}[name](H, param_dtype=jnp.float64)
-        rnn = nn.RNN(cell, time_major=True)
-        variables = {"params": {"cell": theirs}}
-        loss = lambda f: jax.jit(jax.value_and_grad(lambda p: jnp.sum(jnp.sin(f(p)))))
-        close(layer(p, x), rnn.apply(variables, x), 1e-12)
-        ours, flax = loss(lambda x: layer(p, x))(x), loss(lambda x: rnn.apply(variables, x))(x)
-        close(ours, flax, 1e-11)
-
-
 # What they are
 
 
@@ -221,6 +188,3 @@ def _scans(jaxpr):
             inner = getattr(inner, "jaxpr", inner)
             if hasattr(inner, "eqns") and equation.primitive.name != "scan":
                 yield from _scans(inner)
-
-
-# A run
