@@ -35,6 +35,5 @@ from fedsim.data.split_file import split_text as split_text
 from fedsim.data.splits import Samples as Samples
 from fedsim.data.splits import Sets as Sets
 from fedsim.data.splits import prepare as prepare
-from fedsim.errors import DataError as DataError
 from fedsim.errors import PartitionError as PartitionError
 from fedsim.sources.arrays import Arrays as Arrays

@@ -1,9 +1,6 @@
 """Sources: files of many formats, bundled sets and generators -> `Arrays`; no JAX."""
 
-from fedsim.errors import DataError as DataError
 from fedsim.sources.archive import npz as npz
-from fedsim.sources.arrays import Arrays as Arrays
-from fedsim.sources.arrays import is_per_token as is_per_token
 from fedsim.sources.bundled import breast_cancer as breast_cancer
 from fedsim.sources.bundled import diabetes as diabetes
 from fedsim.sources.bundled import digits as digits
