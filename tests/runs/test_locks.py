@@ -1,12 +1,15 @@
 """A directory that is renamed or replaced while a run holds it: others' files are left alone."""
 
 import os
+import re
+import shutil
 import sys
 from pathlib import Path
 
 import click
 import pytest
-from directories import tiny, written
+from directories import started, tiny, wait_for_commit, written
+from races import quick_races
 
 import fedsim
 from fedsim.cli.entry import every_command, main
@@ -208,3 +211,22 @@ def test_two_processes_may_write_one_file(tmp_path, monkeypatch):
     files.write_output(file, "first")
     assert file.read_text() == "first"
     assert contents(tmp_path) == {"page.html": b"first", "page.html.tmp": b"of somebody else"}
+
+
+@pytest.mark.long
+def test_one_writer_wins_each_of_fifty_races(tmp_path):
+    assert quick_races(tmp_path, 50, writers=3) == 50
+
+
+@pytest.mark.long
+def test_a_run_whose_directory_is_removed_ends_with_one_line(tmp_path):
+    out = tmp_path / "run"
+    process = started(written(tiny(rounds=2000), tmp_path / "scenario.yaml"), out)
+    assert wait_for_commit(process, out, set())
+    while out.exists():
+        shutil.rmtree(out, ignore_errors=True)
+    errors = process.communicate(timeout=30)[1]
+    assert process.returncode == 4 and not out.exists()
+    assert errors.startswith("fedsim: error: ") and errors.count("\n") == 1, errors
+    assert str(out) in errors
+    assert re.search("was renamed or replaced while this run|No such file or directory", errors)

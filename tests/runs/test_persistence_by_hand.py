@@ -9,6 +9,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import fedsim
 from fedsim.disk import files
@@ -28,6 +29,7 @@ from fedsim.runs.lock import LOCK, demand_free
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(24)
+ARRAY = np.arange(3, dtype=np.float32)
 
 
 def test_a_snapshot_reads_back_with_every_shape_and_type():
@@ -186,6 +188,29 @@ def test_a_model_file_is_read_back_as_it_was_written(tmp_path):
         read = loaded["params"]["layer0"][name]
         assert read.dtype == value.dtype and np.array_equal(read, value)
     assert np.array_equal(loaded["state"]["mean"], np.ones(2))
+
+
+def test_the_only_model_of_a_folder(tmp_path):
+    save_file({"params/W": ARRAY, "params/b": ARRAY + 1}, tmp_path / "model.fedavg.0.safetensors")
+    model = fedsim.load_model(tmp_path)
+    np.testing.assert_array_equal(model["params"]["W"], ARRAY)
+    np.testing.assert_array_equal(model["params"]["b"], ARRAY + 1)
+
+
+def test_a_folder_without_a_model_or_with_two(tmp_path):
+    with pytest.raises(DirectoryError, match=r"has no model\.\*\.safetensors"):
+        fedsim.load_model(tmp_path)
+    for seed in (0, 1):
+        save_file({"params/W": ARRAY}, tmp_path / f"model.fedavg.{seed}.safetensors")
+    with pytest.raises(DirectoryError, match=r"has 2 models; name one, such as .*fedavg\.0"):
+        fedsim.load_model(tmp_path)
+
+
+def test_a_tensor_inside_another_one(tmp_path):
+    file = tmp_path / "model.safetensors"
+    save_file({"params": ARRAY, "params/W": ARRAY}, file)
+    with pytest.raises(DirectoryError, match="'params/W' lies inside another tensor"):
+        fedsim.load_model(file)
 
 
 def test_errors_of_the_system_name_the_path_and_the_free_space(tmp_path, monkeypatch):
