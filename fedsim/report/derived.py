@@ -137,10 +137,6 @@ def all_figures(
     for module in modules_with("FIGURES"):
         yield from module.figures(frames, context)
 
-    tuning = present(frames, "tuning")
-    if tuning is not None:
-        yield "rungs", figures.pages_of_rungs(rows_of(tuning), context)
-
     if runs:
         yield "attacks", figures.figures_of_attacks(runs, context)
 

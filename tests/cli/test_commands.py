@@ -185,18 +185,18 @@ def test_help_imports_nothing_heavy():
     )
 
 
-def test_list_explain_and_refusals_do_not_import_jax(tmp_path):
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # a readable scenario with a mistake is built all the same, to find its other mistakes
+        {"list scenarios": 0, "explain trimmed_mean": 0, "run not.yaml": 2, "run twice.yaml": 2},
+        pytest.param({"new mine": 0}, marks=pytest.mark.long),
+    ],
+    ids=["list, explain and refusals", "new"],
+)
+def test_what_computes_nothing_does_not_import_jax(lines, tmp_path):
     (tmp_path / "not.yaml").write_text("name: [")
     (tmp_path / "twice.yaml").write_text("name: x\nname: y\ndata: digits\n")
-    lines = {
-        "list scenarios": 0,
-        "explain trimmed_mean": 0,
-        "new mine": 0,
-        "run not.yaml": 2,
-    }
-    lines["run twice.yaml"] = (
-        2  # a readable scenario with a mistake is built all the same, to find its other mistakes
-    )
     code = "import sys, fedsim.cli.entry as e\n"
     code += "def run(line):\n  try: return e.main(line.split()) or 0\n"
     code += "  except SystemExit as end: return end.code\n"

@@ -17,7 +17,6 @@ from fedsim.report.figures.drawing import FORMATS as FORMATS
 from fedsim.report.figures.drawing import QUICK as QUICK
 from fedsim.report.figures.drawing import rendered as rendered
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
-from fedsim.report.figures.rungs import pages_of_rungs as pages_of_rungs
 from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
 from fedsim.report.figures.scores import figures_of_scores as figures_of_scores
 
