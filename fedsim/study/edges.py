@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fedsim.scenario.ranges import Range, range_of
 from fedsim.study.methods import is_drawn, methods_of, texts_of_axis
 from fedsim.study.summary import Record, distinct, grouped, variation_of
-from fedsim.study.words import count, name_and_path, variation_in_words
+from fedsim.study.words import count, is_number, name_and_path, variation_in_words
 
 LISTED_VALUES = 6  # of a grid, in a sentence; of more there are the number and the ends
 EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is at its edge
@@ -95,7 +95,7 @@ def edge_lines(
 def _edge(rows: Sequence[Record], path: str) -> Edge | None:
     """The edge of a grid at which a method is best; None if it is best inside."""
     chosen = next(row for row in rows if row["chosen"])
-    grid = sorted(filter(_is_number, distinct(rows, path)))
+    grid = sorted(filter(is_number, distinct(rows, path)))
     if len(grid) < EDGE_VALUES:
         return None
     value = chosen[path]
@@ -136,7 +136,3 @@ def _in_tenth(rows: Sequence[Record], path: str, tuned: Range) -> str:
                 range=tuned,
             )
     return ""
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -9,6 +9,7 @@ from fedsim.study.claims import COSTS, Claim, Finding
 from fedsim.study.findings import Findings
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import Record, as_loss, grouped, in_words, is_share, variation_of
+from fedsim.study.words import is_number
 
 POINTS = "{cheap} costs {low:.1f} points of {metric}, {dear} costs {high:.1f}"
 AMOUNTS = "{cheap} costs {low:.3g} of {metric}, {dear} costs {high:.3g}"
@@ -35,7 +36,7 @@ def axis_of(scenario: Mapping[str, Any] | None) -> str | None:
     least = 2 if len(several) == 1 else MIN_VALUES
     numeric = []
     for path, values in several.items():
-        if len(values) >= least and all(map(_is_number, values)):
+        if len(values) >= least and all(map(is_number, values)):
             numeric.append(path)
     return numeric[0] if len(numeric) == 1 else None
 
@@ -101,7 +102,3 @@ def _price(rows: Sequence[Record], base: float, findings: Findings) -> Price:
 
 def _claim(row: Record, baseline: str) -> Claim:
     return Claim(COSTS, row["method"], baseline, variation_of(row), row["p_adjusted"])
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -147,6 +147,11 @@ def seconds_in_words(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value of an axis is a number, and not a truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def others_of(number: int, total: int) -> str:
     """Return how many of the other methods: `1 of the 3 others`.
 
@@ -314,7 +319,7 @@ def _malicious(value: Any, text: str) -> str:
     if isinstance(amount, list):
         noun = "client" if len(amount) == 1 else "clients"
         return f"{noun} {', '.join(map(str, amount))} malicious{suffix}"
-    if kind == "share" and isinstance(amount, int | float) and not isinstance(amount, bool):
+    if kind == "share" and is_number(amount):
         return f"{100 * amount:.6g} % malicious{suffix}"
     return f"{amount} malicious{suffix}"
 
