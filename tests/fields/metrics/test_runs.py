@@ -74,6 +74,7 @@ def test_a_score_that_no_client_has_is_no_column():
     assert "client_auc_mean" not in alone.rounds and alone.clients["global_auc"].isna().all()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("statistic", OF_CLIENTS)
 def test_methods_are_ranked_by_any_score_of_all_clients(statistic, measured):
     metric = f"client_f1_macro_{statistic}"

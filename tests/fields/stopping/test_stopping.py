@@ -81,12 +81,10 @@ LIKE = {
     "personal models": {"method": "ditto", "data": OWN, "evaluate": {"every": 2, "personal": True}},
     "poisoned": {"fleet": {"malicious": 0.3}, "wire": ["sign_flip"], "server": ["median"]},
 }
-QUICK = ("plain", "client memory", "noise of a fixed multiplier")
-KINDS = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in LIKE]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", LIKE)
 def test_a_run_that_stops_equals_one_with_as_many_rounds(name):
     scenario = {key: value for key, value in {**BASE, **LIKE[name]}.items() if value is not None}
     stopped = fedsim.run({**scenario, "stop": AT_4})
