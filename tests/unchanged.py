@@ -13,12 +13,7 @@ def run_of_same_bytes(written: dict, folder: Path, cut: int, **given) -> fedsim.
     """A run that is verified, and that has the bytes of others with the same scenario.
 
     One of them ends after `cut` rounds and is resumed, another trains in blocks of two clients.
-
-    Args:
-      written: the scenario.
-      folder: where the runs are put.
-      cut: rounds.
-      given: what else `fedsim.run` takes, such as data and a partition.
+    `given` is what else `fedsim.run` takes, such as data and a partition.
     """
     numerics = {"lanes": 2, **written.get("numerics", {})}
     written = {**written, "numerics": numerics}

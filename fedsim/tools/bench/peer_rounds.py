@@ -21,18 +21,11 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
 from fedsim.sources.arrays import is_per_token
 from fedsim.tools.bench.baselines import cohort
-from fedsim.tools.bench.peers import FOREIGN, PROGRAMS, Peer, answer_of
+from fedsim.tools.bench.peers import FOREIGN, TOOLS, Peer, answer_of
 from fedsim.tools.bench.timing import TRIALS, Announce, spread
 from fedsim.tree import Tree
 
-OF_TORCH = ("logistic", "mlp", "cnn", "lenet", "resnet", "char_lstm", "transformer")
-MODELS = {  # tool -> models that its program has
-    "torch": OF_TORCH,
-    "flower": OF_TORCH,
-    "fedjax": ("logistic", "mlp", "cnn"),
-}
 MOST_ROUNDS = 12
-WAYS = {"torch": ("loop", "processes"), "fedjax": ("jit",), "flower": ("ray",)}
 OURS = """
 import json, sys, fedsim
 result = fedsim.run(sys.argv[1], edits=json.loads(sys.argv[2]))
@@ -56,11 +49,11 @@ def players(scenario: Scenario, file: str, peers: Sequence[Peer]) -> list[Peer]:
     Raises:
       ScenarioError: for a model that none of them has.
     """
-    tools = [peer for peer in peers if peer.tool in PROGRAMS["rounds"]]
+    tools = [peer for peer in peers if TOOLS[peer.tool].rounds]
     kind = scenario.spec.model.kind
-    having = [peer for peer in tools if kind in MODELS[peer.tool]]
+    having = [peer for peer in tools if kind in TOOLS[peer.tool].models]
     if tools and not having:
-        known = dict.fromkeys(model for peer in tools for model in MODELS[peer.tool])
+        known = dict.fromkeys(model for peer in tools for model in TOOLS[peer.tool].models)
         names = ", ".join(peer.tool for peer in tools)
         text = f"{names} play {', '.join(known)}; bench {kind} without --peers"
         raise ScenarioError([Problem("model.kind", text)], file)
@@ -141,9 +134,9 @@ def _ways(file: str, edits: list[str], peers: Sequence[Peer], path: Path) -> lis
     our_command = [sys.executable, "-c", OURS, file, json.dumps(edits)]
     ways = [Way("fedsim, whole process", None, our_command)]
     for peer in peers:
-        program = PROGRAMS["rounds"][peer.tool]
-        for way in WAYS[peer.tool]:
-            command = [peer.python, str(FOREIGN / f"{program}.py"), str(path), way]
+        tool = TOOLS[peer.tool]
+        for way in tool.ways:
+            command = [peer.python, str(FOREIGN / tool.rounds), str(path), way]
             ways.append(Way(f"{peer.tool} {way}", peer.version, command))
     return ways
 

@@ -17,20 +17,40 @@ FOREIGN = Path(__file__).parent / "foreign"
 
 
 class Tool(NamedTuple):
-    """What a library needs."""
+    """What a library needs, and which of `foreign` have its programs."""
 
     modules: tuple[str, ...]  # imported; the version is that of the first
     install: str  # words after `pip install`
+    rules: str = ""  # the program that times rules; empty: none
+    rounds: str = ""  # the program that plays rounds; empty: none
+    ways: tuple[str, ...] = ()  # in which it plays them
+    models: tuple[str, ...] = ()  # that it has
 
 
+OF_TORCH = ("logistic", "mlp", "cnn", "lenet", "resnet", "char_lstm", "transformer")
 TOOLS = {
-    "torch": Tool(("torch",), "torch"),
-    "flower": Tool(("flwr", "ray", "torch"), "'flwr[simulation]' torch"),
-    "fedjax": Tool(("fedjax",), "fedjax"),
-}
-PROGRAMS = {  # what is measured -> tool -> module of `foreign`
-    "rules": {"torch": "torch_rules"},
-    "rounds": {"torch": "torch_rounds", "flower": "flower_rounds", "fedjax": "fedjax_rounds"},
+    "torch": Tool(
+        modules=("torch",),
+        install="torch",
+        rules="torch_rules.py",
+        rounds="torch_rounds.py",
+        ways=("loop", "processes"),
+        models=OF_TORCH,
+    ),
+    "flower": Tool(
+        modules=("flwr", "ray", "torch"),
+        install="'flwr[simulation]' torch",
+        rounds="flower_rounds.py",
+        ways=("ray",),
+        models=OF_TORCH,
+    ),
+    "fedjax": Tool(
+        modules=("fedjax",),
+        install="fedjax",
+        rounds="fedjax_rounds.py",
+        ways=("jit",),
+        models=("logistic", "mlp", "cnn"),
+    ),
 }
 
 IMPORT = """
@@ -55,7 +75,7 @@ def importable(
     """Return the peers that can be imported.
 
     Args:
-      workloads: keys of PROGRAMS, and scenarios, which are rounds; empty: rounds and rules.
+      workloads: `rules`, and scenarios, which are rounds; empty: both.
       pythons: tool -> the Python that has it; this one, where a tool is not named.
 
     Returns:
@@ -63,13 +83,14 @@ def importable(
     """
     peers = []
     missing = {}
-    measured = [PROGRAMS.get(name, PROGRAMS["rounds"]) for name in workloads or ("rounds", "rules")]
-    for tool, (modules, install) in TOOLS.items():
-        if not any(tool in programs for programs in measured):
+    has_rules = not workloads or "rules" in workloads
+    has_rounds = not workloads or {*workloads} != {"rules"}
+    for tool, needs in TOOLS.items():
+        if not ((has_rules and needs.rules) or (has_rounds and needs.rounds)):
             continue
         python = pythons.get(tool, sys.executable)
         done = subprocess.run(
-            [python, "-c", IMPORT, *modules],
+            [python, "-c", IMPORT, *needs.modules],
             capture_output=True,
             text=True,
             errors="replace",
@@ -81,7 +102,7 @@ def importable(
             peers.append(Peer(tool, done.stdout.split()[-1], python))
             continue
         reason = last_line(done.stderr, done.returncode)
-        remedy = f"pip install {install}, or --peers {tool}=PYTHON"
+        remedy = f"pip install {needs.install}, or --peers {tool}=PYTHON"
         missing[tool] = f"{tool}: {python}: {reason}; {remedy}"
     return peers, missing
 

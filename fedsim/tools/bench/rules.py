@@ -15,7 +15,7 @@ import numpy as np
 
 from fedsim.assemble import aggregate
 from fedsim.engine.clock import compile_seconds
-from fedsim.tools.bench.peers import FOREIGN, PROGRAMS, Peer, answer_of
+from fedsim.tools.bench.peers import FOREIGN, TOOLS, Peer, answer_of
 from fedsim.tools.bench.plain_rules import NUMPY, RADIUS, F
 from fedsim.tools.bench.timing import TRIALS, Announce, spread, timed
 
@@ -59,7 +59,7 @@ def bench_rules(
     Yields:
       two records a rule and size, and one more for every peer that has the rule.
     """
-    peers = [peer for peer in peers if peer.tool in PROGRAMS["rules"]]
+    peers = [peer for peer in peers if TOOLS[peer.tool].rules]
     versions = {peer.tool: {"version": peer.version} for peer in peers}
     for rows, columns in sizes:
         x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
@@ -98,8 +98,8 @@ def _turn(
     for how, of_rules in works.items():
         of_turn[how] = {name: _seconds(work, calls) for name, work in of_rules.items()}
     for peer in peers:
-        program = FOREIGN / f"{PROGRAMS['rules'][peer.tool]}.py"
-        command = [peer.python, str(program), *map(str, shape), str(calls)]
+        program = str(FOREIGN / TOOLS[peer.tool].rules)
+        command = [peer.python, program, *map(str, shape), str(calls)]
         of_turn[peer.tool] = answer_of(peer.tool, command)
     return of_turn
 

@@ -1,5 +1,6 @@
 """Limits: under which condition a kind is another one, as its file claims."""
 
+import functools
 import inspect
 from collections.abc import Iterator
 
@@ -28,25 +29,15 @@ LOOSE = 1e-6  # of rules that iterate
 
 def limits(subject: Subject) -> Iterator[Law]:
     """The limits that a subject's file claims, as laws."""
+    known = FAMILIES[subject.family]
     for condition, limit in subject.limits.items():
         other = as_section(limit)
-        _require_kind(subject, condition, other)
-        name = f"{condition}: {limit}"
-        text = f"with {condition} it is {limit}"
-
-        def check(subject: Subject, condition: str = condition, other: Section = other) -> str:
-            return broken(subject, condition, other)
-
-        yield Law(name, text, check)
-
-
-def _require_kind(subject: Subject, condition: str, other: Section) -> None:
-    """Refuse a limit that is no kind of the subject's family."""
-    known = FAMILIES[subject.family]
-    if other["kind"] not in known and other["kind"] != NOTHING:
-        near = did_you_mean(other["kind"], known, see="fedsim list")
-        text = f"{condition!r}: there is no {subject.family} '{other['kind']}'{near}"
-        raise refusal(f"limits of {subject.kind}", text)
+        if other["kind"] not in known and other["kind"] != NOTHING:
+            near = did_you_mean(other["kind"], known, see="fedsim list")
+            text = f"{condition!r}: there is no {subject.family} '{other['kind']}'{near}"
+            raise refusal(f"limits of {subject.kind}", text)
+        check = functools.partial(broken, condition=condition, other=other)
+        yield Law(f"{condition}: {limit}", f"with {condition} it is {limit}", check)
 
 
 def broken(subject: Subject, condition: str, other: Section) -> str:

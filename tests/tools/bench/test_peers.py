@@ -17,7 +17,7 @@ from fedsim.cli.entry import cli
 from fedsim.errors import LostError, ScenarioError
 from fedsim.scenario import read
 from fedsim.tools.bench import peer_rounds, peers
-from fedsim.tools.bench.peers import FOREIGN, Peer, importable
+from fedsim.tools.bench.peers import FOREIGN, Peer, Tool, importable
 from fedsim.tools.bench.rules import LINKS, bench_rules
 
 pytestmark = pytest.mark.long
@@ -67,7 +67,7 @@ def played(tmp_path, monkeypatch):
         return Peer("played", "1.5", sys.executable)
 
     monkeypatch.setattr("fedsim.tools.bench.rules.FOREIGN", tmp_path)
-    monkeypatch.setitem(peers.PROGRAMS["rules"], "played", "played_rules")
+    monkeypatch.setitem(peers.TOOLS, "played", Tool((), "", rules="played_rules.py"))
     few = {name: LINKS[name] for name in ("mean", "krum")}
     monkeypatch.setattr("fedsim.tools.bench.rules.LINKS", few)
     return write
@@ -124,8 +124,8 @@ def test_a_peer_gets_what_fedsim_trains_on(root, tmp_path, monkeypatch):
     (tmp_path / "played_rounds.py").write_text(PLAYED_ROUNDS)
     monkeypatch.setattr(peer_rounds, "FOREIGN", tmp_path)
     monkeypatch.setattr(peer_rounds, "TRIALS", 1)
-    monkeypatch.setitem(peer_rounds.WAYS, "played", ("plainly",))
-    monkeypatch.setitem(peers.PROGRAMS["rounds"], "played", "played_rounds")
+    tool = Tool((), "", rounds="played_rounds.py", ways=("plainly",))
+    monkeypatch.setitem(peers.TOOLS, "played", tool)
     file = str(root / "scenarios/bench/w2.yaml")
     edits = ("rounds=3", "data.samples=3000", "data.clients=20", "cohort.size=6", "seeds=[1, 2]")
     peer = Peer("played", "1.5", sys.executable)
@@ -207,10 +207,9 @@ def test_networks_in_torch_end_at_our_parameters(root, torch_python, tmp_path, n
 
 
 def test_what_cannot_be_imported_is_named(monkeypatch):
-    monkeypatch.setitem(peers.TOOLS, "absent", peers.Tool(("no_such_module",), "no-such-module"))
-    monkeypatch.setitem(peers.PROGRAMS["rules"], "absent", "absent_rules")
-    monkeypatch.setitem(peers.TOOLS, "numpy", peers.Tool(("numpy",), "numpy"))
-    monkeypatch.setitem(peers.PROGRAMS["rules"], "numpy", "numpy_rules")
+    absent = Tool(("no_such_module",), "no-such-module", rules="absent_rules.py")
+    monkeypatch.setitem(peers.TOOLS, "absent", absent)
+    monkeypatch.setitem(peers.TOOLS, "numpy", Tool(("numpy",), "numpy", rules="numpy_rules.py"))
     found, missing = importable(("rules",), {})
     assert Peer("numpy", np.__version__, sys.executable) in found
     assert "No module named 'no_such_module'; pip install no-such-module" in missing["absent"]

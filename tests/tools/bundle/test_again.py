@@ -131,9 +131,3 @@ def test_errors_are_reported_even_if_something_is_missing(done):
     directory.write_record(out, {**record, "files": directory.hashes(out)})
     code, last, marks = verified(out)
     assert (code, marks) == (7, {"tables": "NOT"}) and last.endswith(WRONG)
-
-
-def test_help_explains_the_exit_codes():
-    shown = " ".join(CliRunner().invoke(cli, ["verify", "--help"]).output.split())
-    codes = "Exit code 7 if something is wrong; 2 if nothing is, and something could not be checked"
-    assert codes in shown

@@ -150,6 +150,7 @@ def test_options_say_when_gtg_stops(trained, capsys):
     assert values[1] == values_of(contributions(trained, how="gtg", truncation=rules))
 
 
+@pytest.mark.long
 def test_bars_have_their_numbers_and_intervals():
     """A bar for each client, whiskers where there are seeds, and of many clients both ends."""
     row = {"standard_error": None, "samples": 9, "rounds": 3}
