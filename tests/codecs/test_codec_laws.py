@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cohorts import cohort_of, context_of
 from numpy.testing import assert_array_equal
 
 import fedsim
@@ -103,21 +104,9 @@ def test_a_message_that_is_not_finite_is_dropped_and_its_memory_stays(kind):
 
 def through_one(stage, rows, memory):
     """A stack by way of the stage, with memories."""
-    from fedsim.types import Context, Updates
-
-    K = len(rows)
-    one, zero = jnp.ones(K), jnp.zeros(K, jnp.int32)
-    updates = Updates(
-        delta=jnp.asarray(rows), stats={}, aux={}, arrived=one > 0, samples=one, count=one,
-        loss=one, steps=one, effort=one,
-        memory=memory, bytes=zero + 4 * rows.shape[1], age=zero,
-    )  # fmt: skip
-    scalar = jnp.float32(K)
-    context = Context(
-        key=jax.random.key(0), round=jnp.int32(1), N=scalar, lr=scalar,
-        shared={"params": jnp.zeros(rows.shape[1])},
-        ids=jnp.arange(K), malicious=jnp.zeros(K, bool), expected=scalar, expected_samples=scalar,
-    )  # fmt: skip
+    K, D = rows.shape
+    updates = cohort_of(rows, memory=memory, bytes=jnp.full(K, 4 * D, jnp.int32))
+    context = context_of(K, shared={"params": jnp.zeros(D)})
     return lift(stage).apply(updates, (), context)[0]
 
 
