@@ -68,7 +68,6 @@ def test_more_must_report_where_more_are_looked_at():
     assert made["mean"]().least == made["median"]().least == 1
 
 
-@pytest.mark.quick(4)
 @pytest.mark.parametrize("unit", [1.0, 2.0**20])
 @pytest.mark.parametrize(
     ("rows", "weights", "at"),
