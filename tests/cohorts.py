@@ -1,4 +1,4 @@
-"""Stacks of updates for rules and stages that are called by themselves."""
+"""Stacks of updates and rounds, for rules and stages that are called by themselves."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsim import tree
-from fedsim.types import Updates
+from fedsim.types import Context, Updates
 
 
 def cohort_of(delta: Any, arrived: Any = None, samples: Any = None, **fields: Any) -> Updates:
@@ -23,3 +23,17 @@ def cohort_of(delta: Any, arrived: Any = None, samples: Any = None, **fields: An
         delta=jax.tree.map(jnp.asarray, delta),
         **{"stats": {}, "aux": {}, "memory": (), **known, **fields},
     )
+
+
+def context_of(K: int, **known: Any) -> Context:
+    """The first round, of K clients of whom none is malicious, unless other fields are given."""
+    usual = {
+        "key": jax.random.key(0),
+        "round": jnp.int32(1),
+        "N": jnp.asarray(float(K)),
+        "lr": jnp.asarray(0.1),
+        "shared": {},
+        "ids": jnp.arange(K),
+        "malicious": jnp.zeros(K, bool),
+    }
+    return Context(**{**usual, **known})

@@ -8,18 +8,8 @@ from federations import problem, scenario, trajectory
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 METHODS = {
-    *(
-        "fedavg",
-        "fedavg_minibatch",
-        "fedprox",
-        "fedavgm",
-        "fedopt",
-        "scaffold",
-        "fednova",
-        "fedexp",
-        "feddyn",
-    ),
-    *("mime", "fedlin", "feddc", "qfedavg", "afl"),
+    *("fedavg", "fedavg_minibatch", "fedprox", "fedavgm", "fedopt", "scaffold", "fednova"),
+    *("fedexp", "feddyn", "mime", "fedlin", "feddc", "qfedavg", "afl"),
 }
 ALL = oracle("server_optimisers")
 CASES = [c for c in ALL if c["fn"] in METHODS and c["params"].get("solver") != "exact"]
@@ -33,31 +23,6 @@ RULES = {
 UNIFORM = ("mime", "fedlin", "feddc")  # whose mean is
 # Bias-corrected Yogi exists neither in the paper nor in optax: no rule of ours.
 NOT_OURS = [c["name"] for c in CASES if c["name"].startswith("fedyogi_bc1")]
-SOME_TAKE_PART = {c["name"].partition("/")[0] for c in CASES if c["name"].endswith("_partial")}
-FIVE_CLIENTS = {
-    c["name"].partition("/")[0] for c in CASES if c["name"].endswith("/softmax5_partial")
-}
-
-
-def trajectories():
-    """Yield our cases; long are those whose method has a harder or a shorter case.
-
-    Harder: only some clients take part. Shorter: softmax of five clients instead of eight.
-    """
-    for case in CASES:
-        method, _, clients = case["name"].partition("/")
-        easier = method in SOME_TAKE_PART and not clients.endswith("_partial")
-        easier |= clients == "softmax8_partial" and method in FIVE_CLIENTS
-        easier |= (
-            clients == "quad6_partial" and method in FIVE_CLIENTS
-        )  # of which there is softmax5_partial
-        easier |= method == "mime_sgdm0.0"  # with momentum it is harder
-        easier |= clients == "softmax5" and method in (
-            "afl",
-            "fedlin",
-        )  # those of which there is quad4 as well
-        if case["name"] not in NOT_OURS:
-            yield pytest.param(case, id=case["name"], marks=[pytest.mark.long] * easier)
 
 
 def tail(p: dict) -> list[dict]:
@@ -119,8 +84,10 @@ def written(case: dict) -> dict:
     return sections
 
 
-@pytest.mark.quick(24)
-@pytest.mark.parametrize("case", list(trajectories()))
+@pytest.mark.quick(96)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c["name"] not in NOT_OURS], ids=lambda case: case["name"]
+)
 def test_trajectory(case):
     got, result = trajectory(written(case), **problem(case))
     near = {"rtol": case["rtol"], "atol": case["atol"]}

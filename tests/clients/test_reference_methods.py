@@ -40,7 +40,7 @@ OWNED = {
     "": "owns what follows the rule; remove one of them",
     "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
 }
-AT_ONCE = ("fednova", "delta_sgd", "fedavgm")  # others are in test_oracles
+AT_ONCE = ("fednova", "delta_sgd", "fedavgm", "fedadam")  # others are in test_oracles
 CASES = [
     pytest.param(
         name,

@@ -1,20 +1,16 @@
 """What links report of a round: columns of `rounds.csv`, and states of row-wise stages."""
 
-import json
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS
+from cohorts import cohort_of, context_of
+from conftest import oracle
 from numpy.testing import assert_allclose
 
 import fedsim
 from fedsim.compose import FAMILIES
-from fedsim.types import Context, RowStage
-from tests.cohorts import cohort_of
+from fedsim.types import RowStage
 
-ORACLES = TESTS / "oracles"
 BLOBS = {"kind": "gaussian_blobs", "samples": 300, "clients": 10}
 SCENARIO = {
     "name": "reports",
@@ -32,8 +28,7 @@ def run(**changes) -> fedsim.Result:
 
 
 def test_adaptive_clip_follows_its_oracle():
-    cases = json.loads((ORACLES / "dp_accounting.json").read_text())["cases"]
-    (case,) = [case for case in cases if case["fn"] == "adaptive_clip"]
+    (case,) = [case for case in oracle("dp_accounting") if case["fn"] == "adaptive_clip"]
     given = case["params"]
     stage = FAMILIES["stage"]["adaptive_clip"](
         quantile=given["gamma"], lr=given["lr"], initial=given["C0"]
@@ -49,15 +44,7 @@ def test_adaptive_clip_follows_its_oracle():
 def test_updates_at_the_bound_count_as_unclipped():
     stage = FAMILIES["stage"]["adaptive_clip"]()
     row = cohort_of(jnp.array([[3.0, 4.0]]))._replace(delta=jnp.array([3.0, 4.0]))
-    context = Context(
-        key=jax.random.key(0),
-        round=1,
-        N=jnp.ones(()),
-        lr=jnp.ones(()),
-        shared={},
-        ids=jnp.int32(0),
-        malicious=jnp.zeros((), bool),
-    )
+    context = context_of(1, ids=jnp.int32(0), malicious=jnp.zeros((), bool))
     for norm, unclipped in ((4.9, 0.0), (5.0, 1.0)):
         measured = stage.measure(row, context._replace(state=jnp.float32(norm)))
         assert float(measured["unclipped"]) == unclipped

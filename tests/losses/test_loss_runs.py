@@ -73,7 +73,7 @@ RUNS = {
 }
 
 
-@pytest.mark.quick(13)
+@pytest.mark.long
 @pytest.mark.parametrize("name", RUNS)
 def test_clients_learn_by_it(name):
     y, loss, model = RUNS[name]

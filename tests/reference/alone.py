@@ -11,7 +11,7 @@ from fedsim.compose import FAMILIES, chain, fresh_rows, labels, with_row_stage
 from fedsim.types import Context
 from reference import loop, problems
 from reference.conditions import HARD, cohorts
-from tests.cohorts import cohort_of
+from tests.cohorts import cohort_of, context_of
 
 SIZES = np.array(problems.SIZES)
 ABLE = np.flatnonzero(SIZES)
@@ -60,14 +60,12 @@ def in_fedsim(
     before = chain(stages)
 
     def context(number: Any, x: Any) -> Context:
-        return Context(
-            key=jax.random.key(0),
+        return context_of(
+            len(SIZES),
             round=number,
             N=jnp.asarray(float(len(ABLE))),
             lr=jnp.asarray(LR),
             shared={"params": x},
-            ids=jnp.arange(len(SIZES)),
-            malicious=jnp.zeros(len(SIZES), bool),
             samples=jnp.asarray(float(SIZES.sum())),
         )
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from by_hand import machines_of
-from cohorts import cohort_of
+from cohorts import cohort_of, context_of
 from directories import tiny
 from federations import quadratic
 
@@ -29,7 +29,6 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 N, D = 6, 3
 SIZES = (1, 2, 3, 4, 8, 8)
-IDS = (jnp.arange(3), jnp.zeros(3, bool))
 RULES = ("mifa", "fedvarp", "ca2fl", "fedau")
 REMEMBER = RULES[:3]
 
@@ -265,9 +264,7 @@ def stack(deltas, count):
 
 def context(pi) -> Context:
     known = {"samples": jnp.float64(SAMPLES.sum()), "share": jnp.asarray(pi)}
-    return Context(
-        jax.random.key(0), 1, jnp.float64(4), 0.1, {}, jnp.arange(5), jnp.zeros(5, bool), **known
-    )
+    return context_of(5, N=jnp.float64(4), **known)
 
 
 def test_shares_that_nobody_knows():
@@ -295,10 +292,7 @@ def test_a_rule_of_your_own_remembers_too_and_keeps_its_contract():
             before=RowStage(apply, "own", memory=lambda params, key: jnp.zeros(2))
         )
 
-    updates, about = (
-        cohort_of(jnp.ones((3, 4))),
-        Context(jax.random.key(0), 1, 3.0, 0.1, {"params": jnp.ones(4)}, *IDS),
-    )
+    updates, about = cohort_of(jnp.ones((3, 4))), context_of(3, shared={"params": jnp.ones(4)})
     check_rule(made(lambda updates: updates.memory + 1), updates, about, jnp.ones(3, bool))
     with pytest.raises(ContractError, match="memory"):
         check_rule(made(lambda updates: updates.delta), updates, about, jnp.ones(3, bool))

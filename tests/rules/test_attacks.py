@@ -12,8 +12,7 @@ import fedsim
 from fedsim import stages
 from fedsim.compose import FAMILIES
 from fedsim.stages.little_is_enough import largest_z
-from fedsim.types import Context
-from tests.cohorts import cohort_of
+from tests.cohorts import cohort_of, context_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -72,9 +71,7 @@ def test_the_largest_z_is_that_of_the_authors_table():
     with jax.enable_x64(True):
         for row in case["expected"]["table"]:
             updates = cohort_of(np.zeros((110, 1)), jnp.arange(110) < row["n"])
-            context = Context(
-                jax.random.key(0), 1, 110.0, 0.1, {}, jnp.arange(110), jnp.arange(110) < row["m"]
-            )
+            context = context_of(110, malicious=jnp.arange(110) < row["m"])
             z = float(largest_z(updates, context))
             assert z == pytest.approx(row["z_max"], abs=1e-12)
             honest, s = row["n"] - row["m"], row["n"] // 2 + 1 - row["m"]
@@ -87,8 +84,7 @@ def test_any_share_of_malicious_clients_gives_a_finite_z():
     @jax.jit
     def z_of(n, m):
         updates = cohort_of(np.zeros((5, 1), np.float32), clients < n)
-        context = Context(jax.random.key(0), 1, 5.0, 0.1, {}, clients, clients < m)
-        return largest_z(updates, context)
+        return largest_z(updates, context_of(5, malicious=clients < m))
 
     for n, m in ((3, 2), (4, 4), (2, 1), (1, 1)):
         assert np.isfinite(float(z_of(n, m))), (n, m)
@@ -198,14 +194,12 @@ def spied(attack, rounds=3, warmup=None):
         state = attack.init(jnp.asarray(params), jnp.ones(K, bool))
         for r in range(rounds):
             X = rng.normal(size=(K, D)) * np.array([9, 1, 1, 1, 1, 1])
-            context = Context(
-                jax.random.key(r),
-                r,
-                float(K),
-                0.1,
-                {"params": jnp.asarray(params)},
-                jnp.arange(K),
-                jnp.asarray(MALICIOUS),
+            context = context_of(
+                K,
+                key=jax.random.key(r),
+                round=r,
+                shared={"params": jnp.asarray(params)},
+                malicious=jnp.asarray(MALICIOUS),
             )
             got, state, _ = apply(cohort_of(X, jnp.asarray(WEIGHTS > 0)), state, context)
             updates.append((X, params, np.asarray(got.delta)))

@@ -6,12 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cohorts import cohort_of
+from cohorts import cohort_of, context_of
 from conftest import some
 
 from fedsim import rules, stages
 from fedsim.compose import chain
-from fedsim.types import Context
 
 K, D = 9, 4
 ROUNDS = 1000
@@ -73,9 +72,7 @@ def test_the_bound_holds_for_every_set_of_honest_clients(name, mixed, f):
         @jax.jit
         @jax.vmap
         def aggregate(rows, present):
-            context = Context(
-                jax.random.key(0), 1, jnp.float64(K), 0.1, {}, jnp.arange(K), jnp.zeros(K, bool)
-            )
+            context = context_of(K)
             updates = cohort_of(rows, present, jnp.ones(K))
             kept, _, _ = before.apply(updates, before.init(rows[0], present), context)
             n = jnp.sum(present)

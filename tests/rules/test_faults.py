@@ -105,6 +105,7 @@ def test_keep_lets_a_non_finite_row_pass_and_the_run_diverges():
     assert result.status == "diverged" and result.summary["diverged"].tolist() == [1]
 
 
+@pytest.mark.long
 def test_stop_ends_the_run_at_the_first_non_finite_row():
     result = run("mean", wire=["nonfinite"], fleet={"malicious": [2]}, on_nonfinite="stop")
     assert result.status == "stopped" and result.rounds["round"].tolist() == [0, 1]

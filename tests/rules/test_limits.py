@@ -8,8 +8,7 @@ import pytest
 import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.rules.sorting import by_sorted_columns
-from fedsim.types import Context
-from tests.cohorts import cohort_of
+from tests.cohorts import cohort_of, context_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -18,10 +17,7 @@ def test_nova_takes_no_step_from_clients_without_effort():
     worked = jnp.asarray([4.0, 0.0])
     samples = jnp.full(2, 2.0)
     updates = cohort_of({"w": jnp.ones((2, 1))}, samples=samples, steps=worked, effort=worked)
-    context = Context(
-        jax.random.key(0), 1, jnp.float32(2), 0.5, {}, jnp.arange(2), jnp.zeros(2, bool)
-    )
-    step, _, _ = jax.jit(FAMILIES["rule"]["nova"]().apply)(updates, (), context)
+    step, _, _ = jax.jit(FAMILIES["rule"]["nova"]().apply)(updates, (), context_of(2))
     assert np.asarray(step["w"]) == pytest.approx((2 / 4) * (2 * 4 + 2 * 0) / 4 / 4)
 
 
@@ -72,7 +68,6 @@ def test_more_must_report_where_more_are_looked_at():
     assert made["mean"]().least == made["median"]().least == 1
 
 
-@pytest.mark.quick(4)
 @pytest.mark.parametrize("unit", [1.0, 2.0**20])
 @pytest.mark.parametrize(
     ("rows", "weights", "at"),

@@ -74,8 +74,8 @@ ONCE = (
 
 
 AT_ONCE = (
-    *("nova", "fedexp", "horvitz_thompson", "q_fair", "agnostic"),
-    *("trimmed_mean", "krum", "centered_clipping", "fedau"),
+    *("mean(samples)", "mean_over_all", "nova", "fedexp", "horvitz_thompson", "q_fair", "agnostic"),
+    *("median", "trimmed_mean", "krum", "geometric_median", "centered_clipping", "fedau"),
 )
 IN_PARTS = [
     name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in RULES

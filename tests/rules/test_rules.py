@@ -12,8 +12,7 @@ import fedsim.rules
 import fedsim.stages
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario.index import missing_field
-from fedsim.types import Context
-from tests.cohorts import cohort_of
+from tests.cohorts import cohort_of, context_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -85,7 +84,7 @@ TABLE = {
     "hierarchical": Law({"groups": 1}, sampled=True),  # more groups: test_hierarchical.py
 }
 VOTES = "robust_learning_rate"  # one client is no majority
-QUICK = ("mean", "median", "krum", "dyn")
+QUICK = ("mean", "median", "trimmed_mean", "krum", "geometric_median", "dyn")
 """In the fast part, one of each way to compute: all their laws share a program."""
 OURS = {
     family: {name: f for name, f in FAMILIES[family].items() if f.__module__.startswith("fedsim.")}
@@ -269,11 +268,8 @@ def test_too_small_a_round_does_not_crash_the_rule_itself(name):
     @jax.jit
     def step(w):
         updates = cohort_of(stack, arrived=w > 0, samples=w)
-        context = Context(
-            jax.random.key(0), jnp.int32(1), 2, 1.0, {"params": row}, jnp.arange(2), w < 0
-        )
-        known = context._replace(server_loss=away_from_one)
-        return noun.apply(updates, noun.init(row, 2), known)[0]
+        context = context_of(2, shared={"params": row}, server_loss=away_from_one)
+        return noun.apply(updates, noun.init(row, 2), context)[0]
 
     for w in ([1.0, 1.0], [0.0, 1.0], [0.0, 0.0]):
         assert jax.tree.structure(step(jnp.asarray(w))) == jax.tree.structure(row)
