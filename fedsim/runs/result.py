@@ -68,7 +68,9 @@ class Frame:
     def __set_name__(self, owner: type, name: str) -> None:
         self.table = self.table or name
 
-    def __get__(self, result: "Tables", owner: type) -> pd.DataFrame:
+    def __get__(self, result: "Tables | None", owner: type) -> pd.DataFrame:
+        if result is None:  # asked of the class, as `help` does
+            return self  # pyright: ignore[reportReturnType]
         return result.frame(self.table)
 
 
