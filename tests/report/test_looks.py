@@ -10,7 +10,6 @@ from test_page_content import SCENARIO, record, rounds_of, summary_of, tables_of
 from fedsim.report import derived, figures, page
 from fedsim.report.context import context_of
 from fedsim.report.figures.rows import rows_on_page
-from fedsim.report.pictures.cut import outlier, without_outlier
 from fedsim.report.pictures.looks import COLOURS
 from fedsim.report.pictures.rows import Mark, Row, Rows, span_of
 from fedsim.report.ranking import all_methods
@@ -172,14 +171,6 @@ def test_an_axis_that_one_outlier_would_squeeze_is_cut_and_says_so():
     assert figure.axes[0].get_xlim()[0] > -0.1
     assert [text.get_text() for text in figure.axes[0].texts][-1] == "-0.826"
     assert "axis cut: broken beyond it" in figure.texts[1].get_text().replace("\n", " ")
-
-
-def test_nothing_is_cut_where_two_are_far_or_the_others_are_few():
-    rows = [[0.1], [0.12], [0.9], [0.91], [0.92]]
-    assert outlier(rows) is None
-    assert outlier(rows[1:]) == 0
-    assert outlier(rows[2:]) is None
-    assert without_outlier([[0.1], [0.9], [], [0.91], [0.92]]) == [0.9, 0.91, 0.92]
 
 
 def test_an_interval_that_leaves_a_cut_axis_has_an_arrow_at_its_end():
