@@ -61,9 +61,7 @@ def one_of_each(params: Any, models: int, kind: str) -> list[Tree]:
     """Return start parameters that a Python program passed as a list with those of every model.
 
     Args:
-      params: as they were passed.
       models: how many models the method has.
-      kind: the method.
 
     Raises:
       ValueError: for one model, or a list of another length.
@@ -108,7 +106,6 @@ def carrying(inner: Client, fresh: Callable[[Tree], Any]) -> Client:
     """Keep a client's optimizer state for its next round (`optimizer_state: carry`).
 
     Args:
-      inner: the method.
       fresh: parameters -> the optimizer's state at the start.
     """
 

@@ -44,8 +44,6 @@ class Blocks:
     """The blocks of all rounds of runs that are trained side by side.
 
     Args:
-      planners: the runs' planners, over the same samples.
-      program: the program that trains them.
       readers: groups of lanes whose samples are cut for each block; empty where the device holds
         all samples.
     """
@@ -99,7 +97,6 @@ class Blocks:
         return block.key._replace(first_slot=first_slot)
 
     def _can_draw_after(self, block: Block) -> bool:
-        """Whether the next round of all runs that take part can be drawn."""
         number = block.key.round + 1
         if number > max(planner.plan.rounds for planner in self.planners):
             return False
@@ -110,7 +107,6 @@ class Blocks:
         """Lay out a block.
 
         Args:
-          key: the block's key.
           cohorts: the cohort of every run, where they have been drawn.
         """
         program = self.program

@@ -106,7 +106,6 @@ def bytes_of(client: Client, shared: Shared) -> tuple[int, int]:
     """Return the bytes of all variables sent to a client, and of the parameters among them.
 
     Args:
-      client: the method.
       shared: the shared variables, or their shapes; of one model, where there are several.
     """
     sent = tree.payload_bytes(sent_variables(client, shared))

@@ -146,7 +146,6 @@ class _Numerics(NamedTuple):
 
 
 def _numerics() -> _Numerics:
-    """Return the settings of the calling thread."""
     config: Any = jax.config
     return _Numerics(
         enable_x64=config.jax_enable_x64,

@@ -115,8 +115,6 @@ def poisson_batches(
     Args:
       rows: the client's sample rows `[n]`.
       steps: batches to draw.
-      local: says how large they are.
-      rng: draws them.
 
     Returns:
       Sample rows and how many are valid, as of `cut_into_batches`.

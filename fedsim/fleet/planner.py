@@ -62,7 +62,6 @@ class Planner:
         """Record that a round is over.
 
         Args:
-          work: the round.
           feedback: what its clients reported `[K, ...]`, for every name in `self.feedback`.
         """
         if not self.plan.pure:

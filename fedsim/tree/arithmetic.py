@@ -187,12 +187,7 @@ def concatenate(stacks: Sequence[Tree]) -> Tree:
 
 
 def split(stacked: Tree, parts: int) -> list[Tree]:
-    """A stack as several stacks of equal length.
-
-    Args:
-      stacked: the stack `[K, ...]`.
-      parts: the number of stacks.
-    """
+    """A stack as several stacks of equal length."""
 
     def part(i: int) -> Tree:
         return jax.tree.map(lambda leaf: jnp.split(leaf, parts)[i], stacked)

@@ -8,11 +8,7 @@ from fedsim.fleet.streams import Draws, Stream
 
 
 class CutBatches(Meter):
-    """Counts Poisson batches that were cut at the cap.
-
-    Args:
-      plan: the run's plan, which draws them.
-    """
+    """Counts Poisson batches that were cut at the cap."""
 
     def __init__(self, plan: Plan):
         self.plan = plan

@@ -6,11 +6,7 @@ from fedsim.fleet import Plan
 
 
 class MaliciousReports(Meter):
-    """Counts the messages of clients that the attacker controls.
-
-    Args:
-      plan: the run's plan, which knows them.
-    """
+    """Counts the messages of clients that the attacker controls."""
 
     def __init__(self, plan: Plan):
         self.plan = plan

@@ -12,10 +12,6 @@ from fedsim.fleet import Plan
 class Traffic(Meter):
     """Counts messages between clients and their server, lost ones included.
 
-    Args:
-      plan: the run's plan.
-      downlink: counts what clients receive.
-
     Attributes:
       joined: rounds in which each client took part `[N]`.
       sent: bytes that each client sent `[N]`.

@@ -20,10 +20,6 @@ class Policy(NamedTuple):
 class Updates(Meter):
     """Counts updates, and ends a run whose updates or model are of no use.
 
-    Args:
-      policy: when the run ends.
-      pipeline: whose rule needs some number of updates.
-
     Attributes:
       empty: rounds in a row in which clients reported, but no update could be used.
       trained: updates so far, of clients that trained.
