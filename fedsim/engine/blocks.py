@@ -86,7 +86,6 @@ class Blocks:
             self.next = self._make(self._first_key(block.key.round + 1, block.key.playing))
 
     def _first_key(self, round: int, playing: tuple[bool, ...]) -> BlockKey:
-        """Return the key of the first block of a round."""
         return BlockKey(round, 0, playing, is_probe=self.program.probe_mesh is not None)
 
     def _following_key(self, block: Block) -> BlockKey | None:

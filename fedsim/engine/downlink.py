@@ -95,7 +95,6 @@ class Downlink:
         return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Resume from what `arrays` returned."""
         self.received = restore_tree("received", arrays, self.received).copy()
         if self.recursive:
             self.sent = restore_tree("sent_down", arrays, self.sent).copy()

@@ -236,7 +236,6 @@ def left_out_bytes(
 
 
 def is_finite(params: Tree) -> Bool[Array, ""]:
-    """Return whether all leaves of a tree are finite."""
     leaves = jax.tree.leaves(params)
     if not leaves:  # nothing travels
         return jnp.array(True)

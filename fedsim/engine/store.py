@@ -152,7 +152,6 @@ class OnDisk:
         return {"memory.file": file, "memory.ids": ids, "memory.offsets": self.file.offset[ids]}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Resume from what `arrays` returned."""
         if "memory.rows" in arrays:  # of a run whose memory still fitted on the device
             self.file.append(arrays["memory.ids"], arrays["memory.rows"])
             return
@@ -169,7 +168,6 @@ class OnDisk:
         return self.file.offset[ids] >= 0, rows_from(self.file.read(ids), self.row_shapes)
 
     def files(self) -> list[str]:
-        """Return the names of the files that the next checkpoint refers to."""
         return [self.file.name]
 
 

@@ -223,7 +223,6 @@ def finite_rows(stacked: Tree, K: int) -> Bool[Array, " K"]:
 
 
 def count(mask: Bool[Array, " d"]) -> Int[Array, ""]:
-    """How many entries are true."""
     pieces, rest = in_pieces(mask[None])
     by_place = lax.optimization_barrier(jnp.sum(pieces[0], axis=0, dtype=jnp.int32))
     return jnp.sum(by_place, dtype=jnp.int32) + jnp.sum(rest, dtype=jnp.int32)

@@ -15,7 +15,6 @@ class CutBatches(Meter):
         self.draws = Draws(plan.seed, Stream.BATCHES)  # others use the plan's at the same time
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
-        """Count a round."""
         since.report({"batches_cut": self.cut_batches(dispatched.cohort)})
 
     def cut_batches(self, work: RoundPlan) -> int:

@@ -12,7 +12,6 @@ class MaliciousReports(Meter):
         self.plan = plan
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
-        """Count a round."""
         cohort = dispatched.cohort
         malicious = self.plan.malicious_in(cohort.round)[cohort.ids]
         since.report({"malicious_reported": (malicious & (cohort.weight > 0)).sum()})

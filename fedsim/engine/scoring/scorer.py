@@ -87,7 +87,6 @@ class Scorer:
         return with_frozen(self.program.server.sender.shown(server), self.frozen)
 
     def release(self) -> None:
-        """Free the samples."""
         self.sets = ScoredSets()
 
 
