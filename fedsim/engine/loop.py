@@ -270,7 +270,6 @@ def group_runs(
 
     Args:
       plans: the runs' plans, with batches of equal width.
-      model_bytes: bytes of one of their models.
       frozen: leaves of their models that nobody trains; runs side by side have them in common.
 
     Returns:

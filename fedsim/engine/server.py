@@ -53,7 +53,6 @@ class Server:
       kept: states that only some servers have; they change in this order.
       aggregator: how their messages become one tree.
       stacks: whether it holds all messages of a round together.
-      probing: the pass at the global model.
       needs_client_loss: whether clients send their loss at the global model.
       needs_choice: whether clients choose one of several models before they train.
       needs_probe: whether a round has a pass at the global model before training.

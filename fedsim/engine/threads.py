@@ -87,7 +87,6 @@ def run_in_threads(
 
     Args:
       function: called with one tuple of `calls`; it may not call this function or `in_threads`.
-      calls: its arguments.
       programs: for each call, the longest program that it runs.
 
     Returns:

@@ -41,8 +41,6 @@ class ClientOutcome(NamedTuple):
       seconds: how long this takes.
       left: whether the client leaves, so that its message does not count.
       steps: local steps that it does before it leaves.
-      reached: whether it receives the model.
-      sent: whether it sends a message, which may or may not count.
     """
 
     seconds: float

@@ -43,7 +43,6 @@ class Conditions(NamedTuple):
 
     Attributes:
       adversary: which clients the attacker controls.
-      timetable: when the server steps.
       machines: (clients, what a round costs each, seed) -> their machines.
       down: bytes that a client receives in a round.
       up: bytes that it sends.
@@ -76,9 +75,6 @@ class Conditions(NamedTuple):
 class Plan:
     """The rounds of one seed.
 
-    Args:
-      stream: the random stream that orders the batches.
-
     Attributes:
       sizes: training samples of every client `[N]`.
       steps: planned local steps of every client `[N]`, as of `LocalWork`.
@@ -91,7 +87,6 @@ class Plan:
       nominal: clients in a round, exactly or on average.
       cost: what a client's round costs, known before it trains.
       seconds: how long a round takes every client `[N]`.
-      waiting: parts of the federation that go on by themselves.
       labels: training samples per client and class `[N, C]` if `labelled`, else `[N, 0]`.
       labels_shift: whether labels change from round to round; `labels` are those of round 1.
       level: which size of the model every client trains `[N]`, 0 the largest; None: all train all.

@@ -26,7 +26,6 @@ class ScoredSet(NamedTuple):
 
     Attributes:
       stacks: its batches; the last one is filled up.
-      rows: its samples.
       y: their labels or targets, on the host.
     """
 
