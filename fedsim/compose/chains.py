@@ -36,7 +36,6 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
     its block.
 
     Args:
-      stage: the stage.
       width: rows at a time; None: all of them.
     """
 

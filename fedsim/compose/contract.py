@@ -56,7 +56,6 @@ def check_rule(
     """A rule makes one row of a stack `[K, ...]`, and its state stays what it was.
 
     Args:
-      rule: the rule.
       updates: see above, like the other arguments.
       types: whether what it returns must have the dtype of a row.
     """
@@ -277,12 +276,7 @@ def _require_aux(sent: dict[str, Tree], client: Client, loop: _Loop) -> None:
 
 
 def check_shares(client: Client, params: Tree) -> None:
-    """A client method shares a truth value for every leaf, and at least one leaf or variables.
-
-    Args:
-      client: the method.
-      params: shapes of the parameters.
-    """
+    """A client method shares a truth value for every leaf, and at least one leaf or variables."""
     if client.travel.shares is None:
         return
     mask = client.travel.shares(params)
@@ -327,7 +321,6 @@ def _no_loss(params: Any, batch: int | None = None, key: Any = None) -> Any:
 
 
 def _key() -> Any:
-    """The shape of a random key."""
     return jax.eval_shape(jax.random.key, 0)
 
 

@@ -189,7 +189,6 @@ def _wrapped(
     """Register a factory whose result becomes a noun with the kind's name.
 
     Args:
-      family: the family of the kind.
       factory: returns a noun, or a plain function.
       wrap: plain function -> noun; None: the factory must return a codec.
     """

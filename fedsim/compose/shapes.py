@@ -143,7 +143,6 @@ def kind_of(returned: Any) -> str:
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    """Whether a shape broadcasts to another one."""
     missing_axes = len(to) - len(shape)
     if missing_axes < 0:
         return False

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def train_servers(loop: "Loop", states: list[RoundState]) -> list[RoundState]:
-    """Train the servers of the runs whose rule asks for the server's own update.
-
-    Returns:
-      The states with these updates.
-    """
+    """Train the servers of the runs whose rule asks for the server's own update."""
     trained = []
     for state in states:
         training = state.run.own_training

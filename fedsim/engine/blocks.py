@@ -44,8 +44,6 @@ class Blocks:
     """The blocks of all rounds of runs that are trained side by side.
 
     Args:
-      planners: the runs' planners, over the same samples.
-      program: the program that trains them.
       readers: groups of lanes whose samples are cut for each block; empty where the device holds
         all samples.
     """
@@ -88,7 +86,6 @@ class Blocks:
             self.next = self._make(self._first_key(block.key.round + 1, block.key.playing))
 
     def _first_key(self, round: int, playing: tuple[bool, ...]) -> BlockKey:
-        """Return the key of the first block of a round."""
         return BlockKey(round, 0, playing, is_probe=self.program.probe_mesh is not None)
 
     def _following_key(self, block: Block) -> BlockKey | None:
@@ -99,7 +96,6 @@ class Blocks:
         return block.key._replace(first_slot=first_slot)
 
     def _can_draw_after(self, block: Block) -> bool:
-        """Whether the next round of all runs that take part can be drawn."""
         number = block.key.round + 1
         if number > max(planner.plan.rounds for planner in self.planners):
             return False
@@ -110,7 +106,6 @@ class Blocks:
         """Lay out a block.
 
         Args:
-          key: the block's key.
           cohorts: the cohort of every run, where they have been drawn.
         """
         program = self.program

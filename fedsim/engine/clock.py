@@ -88,7 +88,6 @@ class Stopwatch:
         """Return the line of `timing.csv`, and remember the time for the next one.
 
         Args:
-          round: the round.
           useful: lane steps that trained a client since the last row.
           lane_steps: all of them.
         """

@@ -60,12 +60,8 @@ def close_round(
     In a skipped round, parameters, statistics and the server's state do not change.
 
     Args:
-      pipeline: what the round's rows passed through.
-      optimiser: makes a step of the aggregate.
       server: before the round, or after its broadcast.
-      output: what the pipeline made of the rows.
       sums: the sections of the rows that the rule does not touch.
-      usable: rows that the rule used.
     """
     shared = server.shared
 
@@ -109,8 +105,6 @@ def sums_of(pipeline: Pipeline, rows: ProcessedRows, lr_sum: Float[Array, " K"])
     """Return the sections that the rule does not touch, summed over all rows of a round.
 
     Args:
-      pipeline: what the rows passed through.
-      rows: the rows.
       lr_sum: for each row, the sum of its learning rates.
     """
     return sections.add_rows(

@@ -95,7 +95,6 @@ class Downlink:
         return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Resume from what `arrays` returned."""
         self.received = restore_tree("received", arrays, self.received).copy()
         if self.recursive:
             self.sent = restore_tree("sent_down", arrays, self.sent).copy()
@@ -106,7 +105,6 @@ def bytes_of(client: Client, shared: Shared) -> tuple[int, int]:
     """Return the bytes of all variables sent to a client, and of the parameters among them.
 
     Args:
-      client: the method.
       shared: the shared variables, or their shapes; of one model, where there are several.
     """
     sent = tree.payload_bytes(sent_variables(client, shared))

@@ -64,7 +64,6 @@ def update_feedback(delta: Tree, names: tuple[str, ...]) -> dict[str, Array]:
 
     Args:
       delta: the updates as the training left them, before wire and attacks `[block, ...]`.
-      names: names of FEEDBACK.
     """
     rows = jax.tree.leaves(delta)[0].shape[0]
 
@@ -77,12 +76,7 @@ def update_feedback(delta: Tree, names: tuple[str, ...]) -> dict[str, Array]:
 
 
 def feedback_of(dispatched: DispatchedRound, cohort: Cohort) -> dict[str, np.ndarray]:
-    """Return what the clients of a round that is over tell later cohorts, by name `[K, ...]`.
-
-    Args:
-      dispatched: the round.
-      cohort: what it asks for.
-    """
+    """Return what the clients of a round that is over tell later cohorts, by name `[K, ...]`."""
 
     def of_round(blocks: list[Array]) -> np.ndarray:  # [block, ...] each -> [K, ...]
         rows = np.concatenate([np.asarray(block) for block in blocks])

@@ -32,7 +32,6 @@ def final_variables(run: "Run", client: int | None = None) -> Shared:
     """Return variables with all leaves of the model, as NumPy arrays.
 
     Args:
-      run: a run.
       client: whose own ones; None: the shared ones.
 
     Raises:

@@ -69,8 +69,6 @@ def minimum_bytes(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int
     """Return bytes by purpose that any run holds; `footprint` counts much more.
 
     Args:
-      model_bytes: bytes of the parameters.
-      width: lanes and block.
       plan: a seed's plan, none of whose rounds has been planned.
       K: nominal clients of a round.
       seeds: number of runs, whose start models are all made.
@@ -93,10 +91,7 @@ def footprint(
     """Return what a run holds besides what the process already holds.
 
     Args:
-      program: the run's program.
-      plan: a seed's plan.
       shared: shapes of the variables at the start of the run.
-      limits: what may stay on the device.
       rows: evaluated rounds of all runs.
       activations: bytes of the largest value in one client's pass through the model.
     """
@@ -173,14 +168,7 @@ class RoundShapes(NamedTuple):
 def _round_shapes(
     program: Program, plan: Plan, start: RoundStart, limits: DeviceLimits
 ) -> RoundShapes:
-    """Return the shapes of a round.
-
-    Args:
-      program: the run's program.
-      plan: a seed's plan.
-      start: shapes of the round's start.
-      limits: what may stay on the device.
-    """
+    """Return the shapes of a round."""
     capacity = program.capacity
     memories = program.server.memories
     server = start.server
@@ -225,7 +213,6 @@ def _round_shapes(
 
 
 def _start_shapes(program: Program, plan: Plan, server: ServerState, own: OwnShapes) -> RoundStart:
-    """Return the shapes of a round's start."""
     number: Any = Shape((), program.dtype)
     expected: Any = Shape((2,), program.dtype)
     round_number: Any = Shape((), np.int32)
@@ -347,12 +334,7 @@ def message_bytes(row: Any, codec: Codec | None) -> int:
 
 
 def coding_bytes(codec: Codec, sent: Any) -> int:
-    """Return the bytes of the largest value when a tree is encoded and decoded.
-
-    Args:
-      codec: the message's codec.
-      sent: shapes of the tree.
-    """
+    """Return the bytes of the largest value when a tree is encoded and decoded."""
     leaves = jax.tree.leaves(sent)
     numbers = sum(leaf.size for leaf in leaves)
     x = Shape((numbers,), jnp.result_type(*(leaf.dtype for leaf in leaves)))
@@ -368,12 +350,7 @@ def coding_bytes(codec: Codec, sent: Any) -> int:
 
 
 def largest_value_bytes(program: Any, *shapes: Any) -> int:
-    """Return the bytes of the largest value that a program makes, from a trace of it.
-
-    Args:
-      program: the program to trace.
-      *shapes: shapes of its arguments.
-    """
+    """Return the bytes of the largest value that a program makes, from a trace of it."""
     traced = jax.make_jaxpr(program)(*shapes)
     return max((tree.nbytes(variable.aval) for variable in _variables(traced.jaxpr)), default=0)
 

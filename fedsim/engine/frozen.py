@@ -36,8 +36,6 @@ def with_frozen(variables: Any, frozen: Tree, shared: Shared | None = None) -> A
     """Return variables with the frozen leaves, as the model takes them.
 
     Args:
-      variables: of the server, or of a client.
-      frozen: leaves that nobody moves.
       shared: the server's variables, of which a client's lack those that the server moves.
     """
     return {**variables, **_frozen_sections(frozen, shared)}
@@ -50,7 +48,6 @@ def bound(task: Task, frozen: Tree, shared: Shared) -> Task:
 
     Args:
       task: on variables with all leaves.
-      frozen: leaves that nobody moves.
       shared: the server's variables, with those that it moves.
     """
     sections = _frozen_sections(frozen, shared)
@@ -76,7 +73,6 @@ def bound(task: Task, frozen: Tree, shared: Shared) -> Task:
 
 
 def _frozen_sections(frozen: Tree, shared: Shared | None) -> dict[str, Tree]:
-    """The sections of the variables that hold frozen leaves."""
     sections = {} if shared is None else merged_section(shared)
     if jax.tree.leaves(frozen):
         sections = {**sections, FROZEN: frozen}

@@ -102,8 +102,6 @@ class Lanes:
     A block may be trained in any number of calls of `train`.
 
     Args:
-      client: the hooks.
-      task: what there is to learn.
       private: makes the gradients of every local step private; None: they are as they are.
     """
 
@@ -148,10 +146,8 @@ class Lanes:
         """Do the lane steps t0 to t1.
 
         Args:
-          inputs: what the lanes read.
           lane: the lanes `[L]`; at t0 = 0 every lane begins with its first client.
           rows: the stack, in which the shard writes the rows of its seats.
-          t0: first step.
           t1: one beyond the last step.
           origin: first seat of the shard.
 
@@ -242,7 +238,6 @@ class Lanes:
         return lambda slots, slot: (tree.take(drawn, slot), 0)
 
     def _noise(self, root: Key[Array, ""], round) -> Noise:
-        """Return the keys of a round."""
         augment = None
         if self.task.augment is not None:
             augment = round_key(root, round, Phase.AUGMENT)
@@ -252,7 +247,6 @@ class Lanes:
         return Noise(round_key(root, round, Phase.CLIENT), augment, gradient)
 
     def _start(self, shared: Shared, row: Tree, work: Work) -> Lane:
-        """Return ONE client at its first step."""
         zero = jnp.zeros_like(work.lr)
         variables, local = self.client.start(self.task, shared, row, work)
         return Lane(variables, local, step=jnp.zeros((), jnp.int32), loss=zero, seen=zero)

@@ -61,9 +61,7 @@ def lay_out(
     Args:
       cohorts: the cohort of every run; None: it takes no part.
       first_slot: first slot in each cohort.
-      width: lanes and block.
       capacity: static shapes, which grow where the block does not fit.
-      dtype: dtype of the floats.
       pack: decides which lane each client lands on.
     """
     shards = capacity.shards
@@ -99,15 +97,7 @@ def _queues(
     width: Width,
     capacity: Capacity,
 ) -> Queues:
-    """Return what every lane does in every step.
-
-    Args:
-      packed: every lane's queue of slots.
-      cohorts: the cohort of every run; None: it takes no part.
-      slots: the slots of all runs.
-      width: lanes and block.
-      capacity: static shapes.
-    """
+    """Return what every lane does in every step."""
     T = capacity.steps
     (B,) = {run_cohort.plan.batch_rows for run_cohort in cohorts if run_cohort is not None}
     lanes = width.lanes * capacity.shards
@@ -189,8 +179,6 @@ def compacted(
 
     Args:
       index: the index of the block's queues, rows of x.
-      x: all training features.
-      y: their labels.
       samples: rows to reserve; more if a reader needs them.
       readers: lanes that read the same samples; lanes of other processes are left as they are.
 

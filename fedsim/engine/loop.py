@@ -114,12 +114,6 @@ def events(
 class Loop:
     """Runs side by side, and their rounds up to the last one that was dispatched.
 
-    Args:
-      runs: as in `events`.
-      program: the program that trains them.
-      calls: device calls per block.
-      samples: bytes of training samples that fit.
-
     Attributes:
       runs: the runs. The program is made for a number of runs; if there are fewer, a run that takes
         no part fills up, so that no shape changes.
@@ -275,9 +269,7 @@ def group_runs(
     """Group the runs that are best trained side by side.
 
     Args:
-      programs: the runs' programs.
       plans: the runs' plans, with batches of equal width.
-      model_bytes: bytes of one of their models.
       frozen: leaves of their models that nobody trains; runs side by side have them in common.
 
     Returns:

@@ -39,7 +39,6 @@ class Memories:
     is the key of all its randomness.
 
     Args:
-      client: the client method.
       stages: stages that remember something of every client, by name.
     """
 
@@ -89,8 +88,6 @@ class Memories:
         """Return the memory with new rows for the clients whose message arrived.
 
         Args:
-          memory: the memory before the round.
-          slots: the clients' slots.
           rows: their new rows `[rows, ...]`.
           arrived: whose message arrived `[rows]`.
         """

@@ -57,7 +57,6 @@ class Mesh:
     """The lanes' program on all shards; lists have an entry for every shard of this process.
 
     Args:
-      lanes: the program.
       devices: devices to train on; None: the default device.
       shards: number of shards in all processes; on one device, threads that submit the program.
 
@@ -91,11 +90,7 @@ class Mesh:
         return [shard.put(values) for shard in self.local_shards]
 
     def readers(self, lanes: int) -> list[slice]:
-        """Return the groups of lanes whose samples are cut for each block.
-
-        Args:
-          lanes: number of lanes of a shard.
-        """
+        """Return the groups of lanes whose samples are cut for each block."""
         if self.devices is None:
             return [slice(None)]
         return [
@@ -120,9 +115,7 @@ class Mesh:
         """Return what the lanes of every shard read.
 
         Args:
-          bank: start models.
           memory: the clients' rows, by slot.
-          layout: the block's layout.
           data: samples (x, y) of every shard.
           keys: root keys of all runs, and the round.
           frozen: leaves of the model that nobody trains, of every shard; None: there are none.
@@ -167,10 +160,7 @@ class Mesh:
         """Do all lane steps of one block, in one device call or several.
 
         Args:
-          inputs: what the lanes of every shard read.
           previous: buffers of the block before, which are reused if they fit.
-          layout: the block's layout.
-          pieces: how the steps are cut into calls.
 
         Returns:
           The buffers, which hold the rows of the block.

@@ -70,8 +70,6 @@ def like_training(x: Any, f: Federation, client: int | None = None) -> np.ndarra
     """Return samples in the type and on the scale of the training samples.
 
     Args:
-      x: the samples, as they were read.
-      f: the federation.
       client: whose samples they are, where each client has statistics of its own.
     """
     names = f.names

@@ -50,7 +50,6 @@ def longest_first(steps: np.ndarray, lanes: int) -> list[list[int]]:
 
     Args:
       steps: steps of every slot; slots without steps are not packed.
-      lanes: number of lanes.
 
     Returns:
       The queue of slots of every lane.
@@ -85,11 +84,7 @@ def capacity(
 
     Args:
       groups: for each group of runs that train side by side, their plans.
-      width: lanes and block.
-      pack: decides which lane each client lands on.
-      shards: groups of lanes.
       samples_by_shard: whether a shard holds only the samples of the clients that it trains.
-      models: models of the server.
     """
     survey = Survey(width, pack, shards, samples_by_shard)
     survey.models_per_run = models

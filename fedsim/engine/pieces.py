@@ -70,6 +70,5 @@ class Pieces:
         return sorted(ends - {0})
 
     def _time(self, steps: int, seconds: float) -> None:
-        """Record that `steps` lane steps took `seconds`."""
         per_call = CALL_SECONDS * steps / max(seconds, 1e-9)
         self.steps_per_call = max(int(per_call), 1)

@@ -101,7 +101,6 @@ class Pipeline:
       remembering: links that remember a row of every client, by name.
       rule_memory_link: name of the link whose memory belongs to the rule; None: the rule
         remembers no clients.
-      codec: the wire's codec.
       decoder: decodes what the rule makes of a linear codec's payloads.
       reducing: the rule as it is applied to what arrives: it counts sums of payloads that wrap.
       least: clients that must report.
@@ -223,8 +222,6 @@ class Pipeline:
 
         Args:
           updates: the rows as the clients sent them.
-          state: states of all links.
-          contexts: the round's contexts.
           phase: whose randomness the wire uses.
         """
         context = contexts(phase)
@@ -240,13 +237,7 @@ class Pipeline:
         return WireOutput(updates, wire_state, info, nonfinite)
 
     def process(self, updates: Updates, state: State, contexts: Contexts) -> ProcessedRows:
-        """Apply the wire, the filter, and the server's stages before the rule.
-
-        Args:
-          updates: the rows as the clients sent them.
-          state: states of all links.
-          contexts: the round's contexts.
-        """
+        """Apply the wire, the filter, and the server's stages before the rule."""
         arrived, wire_state, info, nonfinite = self.arrive(updates, state, contexts)
         staged, stages_state, stages_info = self.stages.apply(
             arrived, state["stages"], contexts(Phase.SERVER)
@@ -280,7 +271,6 @@ class Pipeline:
           state: states of all links at the round's start.
           row_state: states of wire and stages behind the rows.
           info: what wire and stages report, summed over the rows of the round.
-          contexts: the round's contexts.
         """
         reduced, rule_state, rule_info = apply_rule(state["rule"], contexts(Phase.RULE))
         aggregate, steps_state, steps_info = self.steps.apply(
@@ -322,11 +312,6 @@ class Pipeline:
         """Return what stages remember of the clients after the round.
 
         The rule's own memory changes only for rows that the rule uses.
-
-        Args:
-          rows: the round's rows.
-          before: what stages remembered before the round.
-          skipped: whether the round is skipped.
         """
         memory = dict(rows.staged.memory)
         name = self.rule_memory_link
@@ -352,7 +337,6 @@ class Pipeline:
         return self.rule.apply(staged, context.server["rule"], context)[0]
 
     def _state_after(self, state: State, info: Info) -> State:
-        """Return the states of wire and stages after the round."""
         assert self.wire.after is not None
         assert self.stages.after is not None
 

@@ -38,7 +38,6 @@ class Probing:
     """Sums the messages of the pass at the global model, and sends their mean.
 
     Args:
-      pipeline: the pipeline that the messages pass.
       rows: rows of the largest cohort, in full blocks.
     """
 
@@ -58,9 +57,6 @@ class Probing:
 
         Args:
           total: the sum over the blocks before; None: this is the first.
-          messages: the block's messages.
-          start: the round's start.
-          first_slot: the block's first slot in the cohort.
         """
         slots = messages.slots
         contexts = contexts_of(self.pipeline, start, slots)

@@ -29,7 +29,6 @@ def join(coordinator: str, processes: int | None, process: int | None, lost: str
     Args:
       coordinator: `HOST:PORT` of the first process, or `auto` to ask the scheduler's environment
         (Slurm, Open MPI, ...).
-      processes: how many there are.
       process: number of this one, from 0.
       lost: line to print when another process is gone.
 

@@ -66,11 +66,7 @@ class Arrived(NamedTuple):
 
 
 class Recording:
-    """What arrives at a server.
-
-    Args:
-      pipeline: the run's pipeline.
-    """
+    """What arrives at a server."""
 
     def __init__(self, pipeline: Pipeline):
         self.pipeline = pipeline
@@ -94,14 +90,7 @@ class Recording:
 def round_updates(
     cohort: RoundPlan, blocks: Sequence[Arrived], before: Shared, after: Shared
 ) -> RoundUpdates:
-    """Return what arrived in a round, on the host.
-
-    Args:
-      cohort: the round's plan.
-      blocks: what arrived, block by block.
-      before: the server's variables before the round.
-      after: those after it.
-    """
+    """Return what arrived in a round, on the host."""
 
     def of_cohort(*by_block: Any) -> np.ndarray:  # [block, ...] each -> [K, ...]
         rows = np.concatenate([np.asarray(rows) for rows in by_block])
@@ -126,9 +115,7 @@ def why_unrecorded(client: Client, rule: Rule | None, codec: Codec | None) -> st
     """Return why a server does not receive an update of every client; empty where it does.
 
     Args:
-      client: the client method.
       rule: the server's rule; nodes of a graph have none.
-      codec: the codec of the wire, if there is one.
     """
     if client.not_federated:
         return "clients send no messages"

@@ -46,9 +46,7 @@ def run_round(loop: "Loop", number: int, playing: tuple[bool, ...]) -> list[Disp
     """Dispatch one round of runs that train side by side.
 
     Args:
-      loop: the runs, and what their rounds have in common.
       number: the round, from 1.
-      playing: which runs take part.
 
     Returns:
       One result per run, None for a run that takes no part.
@@ -97,11 +95,6 @@ def run_probe(
 ) -> tuple[Block, list[RoundState]]:
     """Pass over the clients' samples at the global model before they train, reusing step 2.
 
-    Args:
-      loop: as in `run_round`.
-      first_block: of the pass.
-      states: the state of every run.
-
     Returns:
       The first block of the training; and the states, with the mean of the clients' messages if the
       method reads it.
@@ -119,10 +112,8 @@ def train(loop: "Loop", mesh: Mesh, block: Block, states: list[RoundState]) -> T
     """Step 2, on the device: train the clients of a block on its lanes, those of all runs together.
 
     Args:
-      loop: as in `run_round`; the buffers of its earlier blocks are reused.
+      loop: the runs; the buffers of earlier blocks are reused.
       mesh: the lanes, those of the training or of the pass at the global model.
-      block: the block to train.
-      states: the state of every run.
 
     Returns:
       The block with the messages of its clients, run by run.
@@ -221,10 +212,8 @@ def save(
     """Step 5: save client memory, and return the round's results, which the host reads later.
 
     Args:
-      states: the state of every run.
       updates: the update of every run; None for a run that takes no part.
       observed: what an observer has for the host, of all runs.
-      lane_steps: lane steps of the training.
     """
     # A run's share of the lane steps is its share of the local steps.
     steps = sum(state.steps for state in states)

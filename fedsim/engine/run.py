@@ -75,8 +75,6 @@ class Run:
     """One seed of one method, which can be interrupted and resumed after any round.
 
     Args:
-      program: the compiled half.
-      plan: the host's half.
       shared: variables at the start of the run, frozen leaves included.
       key: root key of all the run's device randomness.
       options: how long the run is, and where it keeps what does not fit.
@@ -87,7 +85,6 @@ class Run:
       server: after the last round that is over.
       chosen: the server that a meter chose as the run's result; None: that of the last round.
       initial: its variables at the start of the run, with which client memory begins.
-      frozen: leaves of the model that nobody trains.
       own_training: the server's own training, where the rule asks for its update.
       feedback_names: what the cohorts ask about every update.
       round: the last round that is over; −1: the run has not begun.
@@ -209,7 +206,6 @@ class Run:
         """Count a round when the device has finished it, and yield its row if it is evaluated.
 
         Args:
-          dispatched: the round.
           tests: scores of its evaluation; None: it is not evaluated, unless the run ends with it.
           own: columns of the clients' scores, where it is evaluated.
         """
@@ -283,10 +279,6 @@ class Run:
         """Score the clients on samples of their own -> columns; none unless the scenario asks.
 
         Their memory is read as it is: call it when the round has been dispatched, and no later one.
-
-        Args:
-          server: the server to evaluate.
-          round: after which round.
         """
         if self.scored_clients is None:
             return {}
@@ -410,7 +402,6 @@ def _common_start(run: Run) -> RoundStart:
 
 
 def _empty_store(run: Run, on_disk: bool) -> Store:
-    """Return an empty store of the clients' memory."""
     memories = run.program.server.memories
     capacity = run.program.capacity
     plan = run.plan

@@ -52,7 +52,6 @@ def add_rows(
       sums: the sums over the rows before.
       staged: the rows behind the server's stages; their `stats` count by `weights`.
       arrived: the rows before these stages; `aux` counts all of them.
-      weights: the rule's weights.
       lr_sum: for each row, the sum of its learning rates.
     """
     present = arrived.arrived.astype(staged.samples.dtype)
@@ -79,8 +78,6 @@ def aux_after(sums: SectionSums, aux: dict[str, Tree], client: Client, N: Array)
     It moves in a skipped round as well, because the memory of those clients has moved too.
 
     Args:
-      sums: the round's sums.
-      aux: the entries before the round.
       client: the method, which says how each entry is reduced.
       N: clients that can take part.
     """

@@ -23,9 +23,6 @@ class Broadcast(NamedTuple):
 class Sender:
     """The programs by which variables leave the server.
 
-    Args:
-      pipeline: the run's pipeline.
-
     Attributes:
       kept: states that the server has because of what it sends.
     """

@@ -48,16 +48,11 @@ class Server:
       memories: memories of the client method alone, shared between servers; ignored if stages
         remember clients too; None: made here.
       rows: rows of the largest cohort, in full blocks.
-      kept: states that only some servers have.
 
     Attributes:
-      memories: what the client method and stages remember of every client.
-      sender: what the clients receive.
       kept: states that only some servers have; they change in this order.
       aggregator: how their messages become one tree.
       stacks: whether it holds all messages of a round together.
-      probing: the pass at the global model.
-      recording: what arrives of the clients, for whoever keeps it.
       needs_client_loss: whether clients send their loss at the global model.
       needs_choice: whether clients choose one of several models before they train.
       needs_probe: whether a round has a pass at the global model before training.
@@ -117,7 +112,6 @@ class Server:
         """Return a new server.
 
         Args:
-          shared: the variables at the start of the run.
           present: mask of the clients that can take part `[N]`.
         """
         of_models = self.new_states(shared, present)
@@ -143,7 +137,6 @@ class Server:
           received: the round's messages: a `Sum`, or `Messages` that were gathered.
           memory: the clients' memory, which is donated.
           slots: the slots of the last block, of which the context of a summing rule is made.
-          start: the round's start.
         """
         update, weight = self.close(received, memory, slots, start)
         for part in self.kept:
@@ -207,7 +200,6 @@ class Server:
     def _next_aux(
         self, aggregated: Aggregated, skipped: Bool[Array, ""], start: RoundStart
     ) -> dict[str, Tree]:
-        """Return the entries of `aux` after the round."""
         shared = start.server.shared
         sums = aggregated.sections
         aux = sections.aux_after(sums, shared["aux"], self.client, start.clients)

@@ -178,12 +178,7 @@ def sent_updates(messages: Messages) -> Updates:
 
 
 def train_stats(messages: Messages, drops_nonfinite: bool) -> TrainStats:
-    """Return the losses of a block's clients; 0 for a client whose message will be dropped.
-
-    Args:
-      messages: the block's messages.
-      drops_nonfinite: whether messages that are not finite are dropped.
-    """
+    """Return the losses of a block's clients; 0 for a client whose message will be dropped."""
     rows = messages.rows
     sent = rows.message
     finite = tree.finite_rows((sent.delta, sent.stats, sent.aux), rows.loss.shape[0])
@@ -241,7 +236,6 @@ def left_out_bytes(
 
 
 def is_finite(params: Tree) -> Bool[Array, ""]:
-    """Return whether all leaves of a tree are finite."""
     leaves = jax.tree.leaves(params)
     if not leaves:  # nothing travels
         return jnp.array(True)

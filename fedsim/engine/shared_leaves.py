@@ -26,12 +26,7 @@ def shared_leaves(client: Client, params: Tree) -> Tree:
 
 
 def bytes_without_part(part: Part, params: Tree) -> Int[np.ndarray, " levels"]:
-    """Return the bytes of the parameters that a client of each level does not have.
-
-    Args:
-      part: which part a client has.
-      params: the parameters, or their shapes.
-    """
+    """Return the bytes of the parameters that a client of each level does not have."""
 
     def of_leaf(leaf: Any, kept: np.ndarray) -> np.ndarray:
         return tree.payload_bytes(leaf) // max(leaf.size, 1) * (leaf.size - kept)
@@ -41,12 +36,7 @@ def bytes_without_part(part: Part, params: Tree) -> Int[np.ndarray, " levels"]:
 
 
 def bytes_at_server(client: Client, params: Tree) -> int:
-    """Return the bytes of shared parameters beyond what travels (`Travel.instead`).
-
-    Args:
-      client: the method.
-      params: the parameters, or their shapes.
-    """
+    """Return the bytes of shared parameters beyond what travels (`Travel.instead`)."""
     if client.travel.instead is None:
         return 0
     shared = tree.payload_bytes(shared_leaves(client, params))

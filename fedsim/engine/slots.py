@@ -78,9 +78,7 @@ def slots_of(
 
     Args:
       cohorts: the cohort of every run; None: it takes no part.
-      first_slot: first slot in each cohort.
       block: slots of each run.
-      dtype: dtype of the floats.
       models_per_run: start models of every run in the bank.
     """
     planned = {}
@@ -107,10 +105,6 @@ def _planned_slots(
     """Return the slots of ONE run, as many as its cohort has left.
 
     Args:
-      run_cohort: the run's cohort.
-      first_slot: first slot in the cohort.
-      block: slots at most.
-      dtype: dtype of the floats.
       first_model: index of the run's first start model in the bank.
     """
     plan = run_cohort.plan
@@ -156,13 +150,7 @@ def _planned_slots(
 
 
 def with_memory_rows(slots: Slots, memory_rows: Sequence[np.ndarray], block: int) -> Slots:
-    """Return the table with the rows of memory of every run's clients.
-
-    Args:
-      slots: the slots of all runs.
-      memory_rows: rows of each run's clients in this block.
-      block: slots of each run.
-    """
+    """Return the table with the rows of memory of every run's clients."""
     column = np.zeros_like(slots.memory_row)
     for run, rows in enumerate(memory_rows):
         begin = run * block

@@ -54,8 +54,6 @@ class Gathering:
 
         Args:
           gathered: the messages of the blocks before; None: this is the first.
-          messages: the block's messages.
-          first_slot: the block's first slot in the cohort.
 
         Returns:
           The messages so far, and the losses of these clients.
@@ -77,12 +75,7 @@ class Stacking:
     """Makes one tree of a cohort's messages where some link must see all of them at once.
 
     Args:
-      pipeline: the pipeline that the messages pass.
-      memories: the clients' memories.
       rows: rows of the largest cohort, in full blocks.
-
-    Attributes:
-      add_program: the program behind `add`.
     """
 
     def __init__(self, pipeline: Pipeline, memories: Memories, rows: int):
@@ -116,10 +109,7 @@ class Stacking:
         """Pass all messages of a round through the pipeline.
 
         Args:
-          gathered: the messages.
-          memory: the clients' memory before the round.
           slots: not used: the slots of all clients are with the messages.
-          start: the round's start.
         """
         del slots
         pipeline = self.pipeline

@@ -26,11 +26,8 @@ class Resident:
     """All rows on the device: those of the clients that ever take part.
 
     Args:
-      memories: how memory is made.
-      initial: variables at the start of the run.
       members: clients that ever take part.
       capacity: rows of the memory, at least as many as members.
-      N: all clients.
     """
 
     def __init__(
@@ -103,11 +100,7 @@ class OnDisk:
     """Rows in a file; the device holds those of one round.
 
     Args:
-      memories: how memory is made.
-      initial: variables at the start of the run.
       capacity: rows of the largest cohort.
-      N: all clients.
-      folder: folder of the file.
     """
 
     def __init__(self, memories: Memories, initial: Shared, capacity: int, N: int, folder: Path):
@@ -159,7 +152,6 @@ class OnDisk:
         return {"memory.file": file, "memory.ids": ids, "memory.offsets": self.file.offset[ids]}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Resume from what `arrays` returned."""
         if "memory.rows" in arrays:  # of a run whose memory still fitted on the device
             self.file.append(arrays["memory.ids"], arrays["memory.rows"])
             return
@@ -176,7 +168,6 @@ class OnDisk:
         return self.file.offset[ids] >= 0, rows_from(self.file.read(ids), self.row_shapes)
 
     def files(self) -> list[str]:
-        """Return the names of the files that the next checkpoint refers to."""
         return [self.file.name]
 
 
@@ -189,5 +180,4 @@ def row_size(memory: Memory) -> int:
 
 
 def _row_shapes(rows: tree.Tree) -> tree.Tree:
-    """Return the shapes of one row of a stack."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)

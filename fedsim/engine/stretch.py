@@ -109,8 +109,6 @@ class Stretch:
     """The program of a stretch.
 
     Args:
-      lanes: the clients' training.
-      server: what becomes of a message.
       mixes: whether the schedule mixes models.
     """
 
@@ -135,10 +133,7 @@ class Stretch:
 
         Args:
           table: versions of the model from before the stretch `[W, ...]`.
-          rounds: what was planned.
-          start: the start of the first round.
           memory: the clients' memory, in which they remember nothing.
-          data: the training samples.
           count: rounds to do; the others are padding.
           retained: the versions to retain, as rows of `table` and of the models after each round,
             one after the other.
@@ -215,7 +210,6 @@ class Stretch:
         return jax.lax.optimization_barrier((update, stats))
 
     def _trained(self, inputs: LaneInputs, steps: Int[Array, ""]) -> Rows:
-        """Return the rows of the stack after these lane steps."""
         lane, row = self.lanes.shapes(
             inputs.bank, inputs.memory, inputs.queues, inputs.slots, inputs.frozen
         )

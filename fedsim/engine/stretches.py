@@ -27,8 +27,6 @@ class Stretches:
     """The stretches of runs whose servers take one message a round.
 
     Args:
-      runs: the runs.
-      data: the training samples on the device.
       most: rounds of a stretch at most.
 
     Attributes:
@@ -48,8 +46,6 @@ class Stretches:
         """Dispatch the rounds of these numbers, at most `longest`.
 
         Args:
-          numbers: the rounds.
-          playing: which runs take part.
           servers: of every run at the start of the first round.
 
         Returns:
@@ -86,7 +82,6 @@ def stretches_of(runs: Sequence[Run], data: list | None) -> Stretches | None:
     """Return the stretches of runs; None where rounds are better dispatched one by one.
 
     Args:
-      runs: the runs.
       data: the training samples on the device; None: they come block by block.
     """
     if data is None or not all(_has_stretches(run) for run in runs):
@@ -134,7 +129,6 @@ def _table_rows(run: Run) -> int:
 
 
 def _program(run: Run) -> Any:
-    """Return the program of a run's stretches."""
     mixes = run.plan.timetable.mixing is not None
     return stretch(run.program.mesh.lanes, run.program.server, mixes)
 
@@ -142,7 +136,6 @@ def _program(run: Run) -> Any:
 def _dispatch(
     stretches: Stretches, run: Run, server: ServerState, numbers: range
 ) -> DispatchedStretch:
-    """Dispatch a stretch of ONE run."""
     versions = run.form.versions
     assert versions is not None
     rows = _table_rows(run)
@@ -224,9 +217,6 @@ def _planned(
     """Return what the device reads of a stretch.
 
     Args:
-      run: the run.
-      cohorts: the cohort of every round.
-      layouts: their layouts.
       row_of: row of the table of models, by version.
       most: rounds that the others are padded to.
     """

@@ -46,11 +46,7 @@ class Summing:
 
     Args:
       pipeline: the pipeline that the messages pass; its rule has a `fold`.
-      memories: the clients' memories.
       rows: rows of the largest cohort, in full blocks.
-
-    Attributes:
-      add_program: the program behind `add`.
     """
 
     def __init__(self, pipeline: Pipeline, memories: Memories, rows: int):
@@ -96,10 +92,6 @@ class Summing:
 
         Args:
           total: the sum over the blocks before; None: this is the first.
-          memory: the clients' memory.
-          messages: the block's messages.
-          start: the round's start.
-          first_slot: the block's first slot in the cohort.
 
         Returns:
           The sum, the memory after these messages, and the clients' losses.
@@ -179,10 +171,8 @@ class Summing:
         """Apply the rule to the sum over a round.
 
         Args:
-          total: the sum.
           memory: the clients' memory after the round.
           slots: the slots of the last block.
-          start: the round's start.
         """
         state = start.server.state
         contexts = contexts_of(self.pipeline, start, slots)

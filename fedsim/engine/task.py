@@ -54,8 +54,6 @@ def task(model: Model, loss: Loss, optimizer: Callable, rate: Callable, classes:
     `per_sample` is of the loss of each row, or of the mean over its labelled tokens.
 
     Args:
-      model: the network.
-      loss: what the model learns by.
       optimizer: learning rate -> the client's optimiser.
       rate: (the round's learning rate, local step) -> the step's learning rate.
       classes: number of classes; 0: not a classification.

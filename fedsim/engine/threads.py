@@ -87,7 +87,6 @@ def run_in_threads(
 
     Args:
       function: called with one tuple of `calls`; it may not call this function or `in_threads`.
-      calls: its arguments.
       programs: for each call, the longest program that it runs.
 
     Returns:
@@ -146,7 +145,6 @@ class _Numerics(NamedTuple):
 
 
 def _numerics() -> _Numerics:
-    """Return the settings of the calling thread."""
     config: Any = jax.config
     return _Numerics(
         enable_x64=config.jax_enable_x64,

@@ -26,9 +26,6 @@ class Tuner:
 
     Args:
       program: the run's program, whose method has a `tuning`.
-      plan: the run's plan.
-      root: the run's root key.
-      frozen: leaves of the model that nobody trains.
     """
 
     def __init__(self, program: Program, plan: Plan, root: Key[Array, ""], frozen: Tree):

@@ -26,8 +26,6 @@ class Adversary(NamedTuple):
         It depends on seed and round alone, so that all methods meet the same attackers.
 
         Args:
-          N: number of clients.
-          seed: the run's seed.
           round: the round, from 1; matters only if clients are redrawn.
         """
         if self.ids:

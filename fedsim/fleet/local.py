@@ -115,8 +115,6 @@ def poisson_batches(
     Args:
       rows: the client's sample rows `[n]`.
       steps: batches to draw.
-      local: says how large they are.
-      rng: draws them.
 
     Returns:
       Sample rows and how many are valid, as of `cut_into_batches`.
@@ -147,7 +145,6 @@ def phase_gradients(
       steps: local steps that the scenario asks for `[N]`; a client without any has no phases.
       trained: samples of every client that no phase holds out `[N]`.
       held_out: samples of every client that a phase holds out `[N]`.
-      local: says which phases there are.
     """
     gradients = np.zeros((len(steps), len(local.phases)), np.int64)
     for index, phase in enumerate(local.phases):

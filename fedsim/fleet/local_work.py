@@ -26,10 +26,7 @@ class LocalWork:
     """How much every client trains, on which samples, in which order.
 
     Args:
-      federation: the samples, and which client has which.
       sizes: training samples of every client `[N]`.
-      local: how much a client trains.
-      seed: the run's seed.
       stream: the random stream that orders the batches.
 
     Attributes:
@@ -69,7 +66,6 @@ class LocalWork:
         """Return how many of the steps that the scenario asks for clients complete `[K]`.
 
         Args:
-          ids: the clients.
           steps: their planned steps, of all phases.
         """
         if not self.local.phases:
@@ -88,7 +84,6 @@ class LocalWork:
         """Return Σ of the learning rates of the steps that the scenario asks for `[K]`.
 
         Args:
-          ids: the clients.
           steps: their planned steps, of all phases.
           lr: their learning rate, where it is the same in all steps.
         """
@@ -128,7 +123,6 @@ class LocalWork:
 
         Args:
           r: number of the draw, which is the round unless the client trains from an older model.
-          client: the client's id.
         """
         if not self.local.phases:
             rows = self.federation.holders.of(client)
@@ -160,7 +154,6 @@ class LocalWork:
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def _drawn_batches(self, rows: np.ndarray, steps: int, rng: np.random.Generator) -> Batches:
-        """Return so many batches of these rows."""
         n = len(rows)
         if self.local.poisson:
             return poisson_batches(rows, steps, self.local, rng)

@@ -41,8 +41,6 @@ class ClientOutcome(NamedTuple):
       seconds: how long this takes.
       left: whether the client leaves, so that its message does not count.
       steps: local steps that it does before it leaves.
-      reached: whether it receives the model.
-      sent: whether it sends a message, which may or may not count.
     """
 
     seconds: float
@@ -56,9 +54,7 @@ class Machines:
     """Machines that are alike: a second a step, links without limits, always there and on time.
 
     Args:
-      clients: the federation's clients.
       cost: what a round costs each of them.
-      seed: the run's seed.
       speed: how fast clients are, with the whole model.
 
     Attributes:
@@ -121,7 +117,6 @@ class Machines:
 
         Args:
           draw: number of the draw of its batches; no client has the same one twice.
-          client: the client's id.
         """
         return ClientOutcome(float(self.seconds[client]))
 

@@ -43,7 +43,6 @@ class Conditions(NamedTuple):
 
     Attributes:
       adversary: which clients the attacker controls.
-      timetable: when the server steps.
       machines: (clients, what a round costs each, seed) -> their machines.
       down: bytes that a client receives in a round.
       up: bytes that it sends.
@@ -76,18 +75,8 @@ class Conditions(NamedTuple):
 class Plan:
     """The rounds of one seed.
 
-    Args:
-      federation: the samples, and which client has which.
-      cohort: who is drawn in a round.
-      local: how much a client trains.
-      seed: the run's seed.
-      rounds: how many rounds the run has.
-      conditions: what else decides about clients and rounds.
-      stream: the random stream that orders the batches.
-
     Attributes:
       sizes: training samples of every client `[N]`.
-      work: the local work of every client.
       steps: planned local steps of every client `[N]`, as of `LocalWork`.
       phase_ends: as of `LocalWork`.
       present: clients that can take part, which are those with samples `[N]`.
@@ -98,11 +87,9 @@ class Plan:
       nominal: clients in a round, exactly or on average.
       cost: what a client's round costs, known before it trains.
       seconds: how long a round takes every client `[N]`.
-      waiting: parts of the federation that go on by themselves.
       labels: training samples per client and class `[N, C]` if `labelled`, else `[N, 0]`.
       labels_shift: whether labels change from round to round; `labels` are those of round 1.
       level: which size of the model every client trains `[N]`, 0 the largest; None: all train all.
-      survey: the first rounds.
     """
 
     def __init__(
@@ -310,7 +297,6 @@ class Plan:
 
         Args:
           ids: rising ids of the clients.
-          round: the round.
         """
         ones = np.ones(len(ids), np.int64)
         clients = Participants(

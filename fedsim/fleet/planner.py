@@ -39,7 +39,6 @@ class Planner:
         return not self.feedback or r == self.completed + 1
 
     def round(self, r: int) -> RoundPlan:
-        """Return round r."""
         if self.plan.pure:
             return self.plan.round(r)[0]
         if r not in self.ahead:
@@ -62,7 +61,6 @@ class Planner:
         """Record that a round is over.
 
         Args:
-          work: the round.
           feedback: what its clients reported `[K, ...]`, for every name in `self.feedback`.
         """
         if not self.plan.pure:

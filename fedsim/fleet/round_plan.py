@@ -69,13 +69,7 @@ class RoundPlan(NamedTuple):
 class UncountedClients(NamedTuple):
     """Clients that a round drew and does not count; arrays `[m]` in the order of client ids.
 
-    Attributes:
-      ids: client ids.
-      late: whether the round ended before the client did.
-      left: whether the client left the round.
-      steps: local steps that the client did in vain.
-      reached: whether it received the model.
-      sent: whether it sent a message.
+    The columns are those of `RoundOutcome`; `steps` are the local steps done in vain.
     """
 
     ids: np.ndarray

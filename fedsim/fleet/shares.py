@@ -18,7 +18,6 @@ def shares(
     probability that it does not leave; 0 for clients that cannot take part.
 
     Args:
-      cohort: says how clients are drawn.
       population: the clients that can be drawn.
       machines: their machines, for one seed.
 

@@ -17,9 +17,6 @@ MAX_SURVEYED_FLIGHTS = 100_000  # the same limit in flights, which are simulated
 class Survey:
     """The first rounds of a plan.
 
-    Args:
-      plan: the plan.
-
     Attributes:
       max_versions: largest number of model versions that clients in flight use in the rounds that
         were yielded.

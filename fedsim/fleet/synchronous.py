@@ -91,7 +91,6 @@ def _drawn_clients(
 
 
 def _state_after(plan: "Plan", r: int, state: State, ids: np.ndarray, seconds: float) -> State:
-    """Return the state after round r, which drew these clients and took so many seconds."""
     after: State = {waiting.name: state[waiting.name] for waiting in plan.waiting}
     if "clock" in state:
         after |= {"clock": state["clock"] + seconds}

@@ -29,7 +29,6 @@ class Waiting(Protocol):
         """Return when each part can begin its next round, in virtual seconds.
 
         Args:
-          plan: the plan.
           work: the round, whose seconds are those of a server that waits for all.
           ids: clients that were drawn.
           begins: when each part begins the round.

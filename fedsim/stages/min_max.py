@@ -124,5 +124,4 @@ def _pairs(updates: Updates, known: Bool[Array, " K"]) -> Float[Array, "K K"]:
 
 
 def _moved(mean: Tree, p: Tree, gamma: Array) -> Tree:
-    """μ + γ p."""
     return jax.tree.map(lambda m, x: m + gamma.astype(m.dtype) * x, mean, p)

@@ -187,12 +187,7 @@ def concatenate(stacks: Sequence[Tree]) -> Tree:
 
 
 def split(stacked: Tree, parts: int) -> list[Tree]:
-    """A stack as several stacks of equal length.
-
-    Args:
-      stacked: the stack `[K, ...]`.
-      parts: the number of stacks.
-    """
+    """A stack as several stacks of equal length."""
 
     def part(i: int) -> Tree:
         return jax.tree.map(lambda leaf: jnp.split(leaf, parts)[i], stacked)
@@ -228,7 +223,6 @@ def finite_rows(stacked: Tree, K: int) -> Bool[Array, " K"]:
 
 
 def count(mask: Bool[Array, " d"]) -> Int[Array, ""]:
-    """How many entries are true."""
     pieces, rest = in_pieces(mask[None])
     by_place = lax.optimization_barrier(jnp.sum(pieces[0], axis=0, dtype=jnp.int32))
     return jnp.sum(by_place, dtype=jnp.int32) + jnp.sum(rest, dtype=jnp.int32)

@@ -29,9 +29,6 @@ def by_columns(
     each column on its own.
 
     Args:
-      function: what to compute.
-      stacked: rows.
-      K: how many rows.
       cached: the numbers of a block on a CPU.
     """
     numbers = cached if platform() == "cpu" else 2**26  # an accelerator wants few, large operations
@@ -172,7 +169,6 @@ def gram(stacked: Tree, present: Bool[Array, " K"], centred: bool = True) -> Flo
     of present rows alone, whatever K is (5. in `exact`). Tiles below the diagonal are not computed.
 
     Args:
-      stacked: rows.
       present: those that count.
       centred: False for the products of the rows as they are.
     """

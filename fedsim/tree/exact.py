@@ -98,7 +98,6 @@ def distances(
 
 
 def _sum_of_squares(x: Float[Array, " d"]) -> Float[Array, ""]:
-    """`Σ x²` of a vector."""
     squares = jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32)))
     whole = len(x) // PARTIAL_SUMS * PARTIAL_SUMS
     partial = jnp.sum(squares[:whole].reshape(-1, PARTIAL_SUMS), axis=0)

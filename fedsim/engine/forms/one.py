@@ -71,7 +71,6 @@ class OneModel:
         """Return the models that a run's clients start from; all runs fill equally many rows.
 
         Args:
-          state: the round.
           count: rows of a run in the bank.
         """
         return [state.broadcast.shared] * count
@@ -80,9 +79,7 @@ class OneModel:
         """Return the row of the bank that each client of a block starts from `[block]`.
 
         Args:
-          state: the round.
           slots: of the block, with the rows as planned.
-          first_slot: of the block.
         """
         del state, first_slot
         return slots.start
@@ -107,8 +104,6 @@ class OneModel:
         """Return the columns of `rounds.csv` of an evaluation.
 
         Args:
-          server: which was evaluated.
-          sets: what it was evaluated on.
           tests: as `Scorer.evaluate` returns them.
         """
         columns = {}
@@ -123,8 +118,6 @@ class OneModel:
         """Return the columns of a set.
 
         Args:
-          server: which was evaluated.
-          name: the set.
           y: its labels or targets.
           by_model: the scores of its rows by each of `scored_models`.
         """
@@ -141,7 +134,6 @@ class OneModel:
         """Score the clients by the models that each of them has.
 
         Args:
-          moment: the server, after which round.
           chosen: mask of the clients to score `[N]`.
           shared_on: the samples that the shared model is scored on.
           own: the samples of every client that it never trains on, for a model of its own.

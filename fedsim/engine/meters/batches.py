@@ -8,18 +8,13 @@ from fedsim.fleet.streams import Draws, Stream
 
 
 class CutBatches(Meter):
-    """Counts Poisson batches that were cut at the cap.
-
-    Args:
-      plan: the run's plan, which draws them.
-    """
+    """Counts Poisson batches that were cut at the cap."""
 
     def __init__(self, plan: Plan):
         self.plan = plan
         self.draws = Draws(plan.seed, Stream.BATCHES)  # others use the plan's at the same time
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
-        """Count a round."""
         since.report({"batches_cut": self.cut_batches(dispatched.cohort)})
 
     def cut_batches(self, work: RoundPlan) -> int:

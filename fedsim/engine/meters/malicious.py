@@ -6,17 +6,12 @@ from fedsim.fleet import Plan
 
 
 class MaliciousReports(Meter):
-    """Counts the messages of clients that the attacker controls.
-
-    Args:
-      plan: the run's plan, which knows them.
-    """
+    """Counts the messages of clients that the attacker controls."""
 
     def __init__(self, plan: Plan):
         self.plan = plan
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
-        """Count a round."""
         cohort = dispatched.cohort
         malicious = self.plan.malicious_in(cohort.round)[cohort.ids]
         since.report({"malicious_reported": (malicious & (cohort.weight > 0)).sum()})

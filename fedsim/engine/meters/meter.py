@@ -29,7 +29,6 @@ class Since:
         return self.sums.get(name, 0)
 
     def add(self, **numbers: float) -> None:
-        """Add to sums."""
         for name, number in numbers.items():
             self.sums[name] = self[name] + number
 

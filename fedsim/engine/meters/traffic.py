@@ -12,10 +12,6 @@ from fedsim.fleet import Plan
 class Traffic(Meter):
     """Counts messages between clients and their server, lost ones included.
 
-    Args:
-      plan: the run's plan.
-      downlink: counts what clients receive.
-
     Attributes:
       joined: rounds in which each client took part `[N]`.
       sent: bytes that each client sent `[N]`.
@@ -34,7 +30,6 @@ class Traffic(Meter):
         self.bytes_wasted = 0
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
-        """Count a round."""
         self.totals["virtual_seconds"] += dispatched.cohort.seconds
         np.add.at(self.joined, dispatched.cohort.ids, 1)
         self.count_messages(dispatched)
@@ -62,11 +57,9 @@ class Traffic(Meter):
         self.bytes_wasted = int(received_in_vain.sum()) + int(sent_in_vain.sum())
 
     def row(self, round: int, since: Since) -> Columns:
-        """Return the totals."""
         return dict(self.totals)
 
     def of_clients(self, listed: np.ndarray) -> dict[str, list]:
-        """Return how often clients took part, and their bytes."""
         return {
             "rounds_joined": self.joined[listed].tolist(),
             "bytes_up": self.sent[listed].tolist(),
@@ -74,12 +67,10 @@ class Traffic(Meter):
         }
 
     def snapshot(self) -> Snapshot:
-        """Return what a checkpoint stores."""
         values, arrays = super().snapshot()
         return Snapshot(values, {**arrays, **self.downlink.arrays()})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Resume from a checkpoint."""
         super().restore(snapshot)
         self.downlink.restore(snapshot.arrays)
 
@@ -92,5 +83,4 @@ class Pooled(Traffic):
         return dict.fromkeys((*self.totals, "clients_sampled", "clients_reported"))
 
     def of_clients(self, listed: np.ndarray) -> dict[str, list]:
-        """Return nothing."""
         return {}

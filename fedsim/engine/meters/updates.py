@@ -20,10 +20,6 @@ class Policy(NamedTuple):
 class Updates(Meter):
     """Counts updates, and ends a run whose updates or model are of no use.
 
-    Args:
-      policy: when the run ends.
-      pipeline: whose rule needs some number of updates.
-
     Attributes:
       empty: rounds in a row in which clients reported, but no update could be used.
       trained: updates so far, of clients that trained.
@@ -48,7 +44,6 @@ class Updates(Meter):
         return stops or self.empty > 0
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
-        """Count the updates of a round."""
         report = dispatched.report
         reported = int(report.reported)
         usable = int(report.usable)
@@ -60,7 +55,6 @@ class Updates(Meter):
             self.empty = 0 if usable else self.empty + 1
 
     def ending(self, dispatched: DispatchedRound) -> tuple[str, str] | None:
-        """Return the status with which a round ends the run, and the reason; None: it goes on."""
         report = dispatched.report
         nonfinite = int(report.nonfinite)
         if not bool(report.finite):
@@ -75,7 +69,6 @@ class Updates(Meter):
         return None
 
     def verdict(self, round: int) -> tuple[str, str] | None:
-        """Return status and reason of a run whose last round is over; None: it is done."""
         if self.aggregated or not self.policy.needs_aggregation:
             return None
         if self.trained and not self.usable:

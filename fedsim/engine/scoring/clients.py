@@ -40,7 +40,6 @@ def final_scores(moment: Moment, wanted: int | str) -> dict[str, ClientScores]:
     client keeps samples of its own to be tested on.
 
     Args:
-      moment: the end of the run.
       wanted: how many clients, as `evaluate.clients`.
     """
     f = moment.federation
@@ -57,7 +56,6 @@ def columns_of_clients(moment: Moment, wanted: int | str) -> Columns:
     final score is on them. The shared model is `client`.
 
     Args:
-      moment: the round.
       wanted: how many clients, as `evaluate.clients`.
     """
     f = moment.federation
@@ -93,8 +91,6 @@ def scored_clients(federation: Federation, seed: int, wanted: int | str) -> np.n
     """Return the clients that are scored, as a mask `[N]`: those of `scored_holders`, or some.
 
     Args:
-      federation: the clients.
-      seed: the run's seed, by which some are drawn.
       wanted: as `evaluate.clients`: `all`, `auto`, or how many.
     """
     scored = np.flatnonzero(scored_holders(federation).sizes)
@@ -116,7 +112,6 @@ def shared_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> Clien
     """Score the shared model on the clients' own samples.
 
     Args:
-      moment: the server, after which round.
       chosen: mask of the clients to score `[N]`.
       holders: the samples of every client, as rows of `x` followed by `x_test`.
     """
@@ -137,7 +132,6 @@ def row_scores(
     """Score every model of the server on samples.
 
     Args:
-      moment: the server, after which round.
       rows: rows of `x` followed by `x_test`.
       everything: whether nearly all samples are among them; then all are scored.
 
@@ -162,13 +156,7 @@ def row_scores(
 
 
 def scores_of_set(moment: Moment, x: np.ndarray, y: np.ndarray) -> list[Rows]:
-    """Return the scores of all samples of a set by each model of the server.
-
-    Args:
-      moment: the server, after which round.
-      x: the samples.
-      y: their labels or targets.
-    """
+    """Return the scores of all samples of a set by each model of the server."""
     scorer = moment.run.scorer
     stacks = in_batches(x, y, scorer.batch, stack_batches(moment, len(x)))
     by_model = scorer.scores(moment.server, stacks, wait=True)
@@ -180,10 +168,6 @@ def stack_batches(moment: Moment, rows: int) -> int:
 
     They are as many as in a stack of the test set, whose program is compiled, if that takes few
     calls; which rows share a call changes no bit.
-
-    Args:
-      moment: the run that is scored.
-      rows: samples to score.
     """
     test = moment.run.scorer.sets.get("test")
     if test is not None:
@@ -200,7 +184,6 @@ def _selected(
 
     Args:
       sets: (x, y), counted one after another.
-      rows: rows of the sets.
     """
     needed, position = np.unique(rows, return_inverse=True)
     selected = []
@@ -218,7 +201,6 @@ def client_means(moment: Moment, of_rows: Rows, owner: np.ndarray, y: np.ndarray
     """Return the means of every client, and what is measured of its outputs.
 
     Args:
-      moment: the clients.
       of_rows: scores of rows by name `[n]`.
       owner: the client of each row `[n]`.
       y: labels or targets of each row `[n, ...]`.

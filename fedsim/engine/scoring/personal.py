@@ -54,9 +54,7 @@ def personal_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> Cli
     CALL_BYTES of rows in a call.
 
     Args:
-      moment: the server, after which round.
       chosen: mask of the clients to score `[N]`.
-      holders: the samples that clients are scored on.
 
     Returns:
       The scores; no means where no client keeps samples.
@@ -169,7 +167,6 @@ def own_batches(holders: Holders, chosen: np.ndarray, largest: int) -> OwnBatche
     """Put the samples that clients are scored on into batches; None where there are none.
 
     Args:
-      holders: the samples of every client.
       chosen: mask of the clients to score `[N]`.
       largest: samples of a batch, at most.
     """
@@ -214,8 +211,6 @@ def own_samples(f: Federation, ids: np.ndarray, y: np.ndarray) -> tuple:
     """Return what clients train on, or are tuned on if they never train: x, y and mask.
 
     Args:
-      f: the clients.
-      ids: the clients.
       y: the labels of the training samples at the moment.
     """
     holders = f.tuned.holders
@@ -252,7 +247,6 @@ def personal_evaluator(
 
     Args:
       personal: (shared variables, row of memory) -> the client's variables.
-      scoring: scores a batch.
       prediction: how clients predict with their own samples; None: by the model alone.
 
     Returns:

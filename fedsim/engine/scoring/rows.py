@@ -155,10 +155,6 @@ def scores(
     """Return the scores of stacks of batches by each model; the threads work side by side.
 
     Args:
-      evaluate: the program.
-      threads: number of threads.
-      models: the variables that are evaluated.
-      stacks: stacks of batches.
       wait: wait for the results before taking more stacks, so that few are held at a time.
     """
     calls = ((model, x, y) for x, y in stacks for model in models)

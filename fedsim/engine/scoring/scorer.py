@@ -25,9 +25,6 @@ class Scorer:
     """Scores the models of a run's server.
 
     Args:
-      program: the compiled half of the run.
-      federation: the samples.
-      frozen: leaves of the model that nobody trains.
       form: of the server; it says which models are scored.
 
     Attributes:
@@ -48,8 +45,6 @@ class Scorer:
         """Dispatch the evaluation of a server on every set; the device may still be computing.
 
         Args:
-          run: the run.
-          server: the server to evaluate.
           together: use all threads together, instead of this one alone.
         """
         tests = {}
@@ -92,7 +87,6 @@ class Scorer:
         return with_frozen(self.program.server.sender.shown(server), self.frozen)
 
     def release(self) -> None:
-        """Free the samples."""
         self.sets = ScoredSets()
 
 
@@ -101,7 +95,6 @@ class Moment:
 
     Args:
       run: the run, whose memory of the clients is read as it is.
-      server: the server.
       round: after which round; its labels count, where labels move.
     """
 

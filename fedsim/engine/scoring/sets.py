@@ -26,7 +26,6 @@ class ScoredSet(NamedTuple):
 
     Attributes:
       stacks: its batches; the last one is filled up.
-      rows: its samples.
       y: their labels or targets, on the host.
     """
 
@@ -45,12 +44,7 @@ _on_device: weakref.WeakValueDictionary[tuple, ScoredSets] = weakref.WeakValueDi
 
 
 def sets_on_device(federation: Federation, threads: int) -> ScoredSets:
-    """Return `scored_sets` with their batches on the device, once for all runs of the same arrays.
-
-    Args:
-      federation: the samples.
-      threads: threads that evaluate side by side.
-    """
+    """Return `scored_sets` with batches on the device, once for all runs of the same arrays."""
     arrays = tuple(itertools.chain(*federation.scored.values()))
     device = str(jax.config.values["jax_default_device"])
     key = (*map(id, arrays), threads, device)
@@ -65,12 +59,7 @@ def sets_on_device(federation: Federation, threads: int) -> ScoredSets:
 
 
 def scored_sets(federation: Federation, threads: int) -> dict[str, ScoredSet]:
-    """Return the samples that nobody trains on by name of the set; no empty ones.
-
-    Args:
-      federation: the samples.
-      threads: threads that evaluate side by side.
-    """
+    """Return the samples that nobody trains on by name of the set; no empty ones."""
     E = scored_batch(federation)
     sets = {}
     for name, (x, y) in federation.scored.items():

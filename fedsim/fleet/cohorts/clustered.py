@@ -107,8 +107,6 @@ def similar_groups(balls: np.ndarray, urn: int, sketch: np.ndarray) -> list[list
 
     Args:
       balls: balls of every client `[n]`, below `urn`; clients without balls are in no group.
-      urn: balls in an urn.
-      sketch: sketches of the clients' updates `[n, SKETCH_SIZE]`.
     """
     from scipy.cluster.hierarchy import linkage  # takes a tenth of a second to import
 

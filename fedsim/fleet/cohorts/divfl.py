@@ -68,7 +68,6 @@ def facilities(points: np.ndarray, candidates: np.ndarray, count: int) -> list[i
     Args:
       points: `[n, F]`.
       candidates: `[c, F]`.
-      count: how many candidates to choose.
 
     Returns:
       Positions of the chosen candidates, in the order in which they were chosen.
