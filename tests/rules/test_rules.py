@@ -84,7 +84,7 @@ TABLE = {
     "hierarchical": Law({"groups": 1}, sampled=True),  # more groups: test_hierarchical.py
 }
 VOTES = "robust_learning_rate"  # one client is no majority
-QUICK = ("mean", "median", "trimmed_mean", "krum", "geometric_median", "q_fair", "dyn")
+QUICK = ("mean", "median", "trimmed_mean", "krum", "geometric_median", "dyn")
 """In the fast part, one of each way to compute: all their laws share a program."""
 OURS = {
     family: {name: f for name, f in FAMILIES[family].items() if f.__module__.startswith("fedsim.")}
