@@ -84,7 +84,7 @@ def written(case: dict) -> dict:
     return sections
 
 
-@pytest.mark.quick(96)
+@pytest.mark.quick(202)
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c["name"] not in NOT_OURS], ids=lambda case: case["name"]
 )

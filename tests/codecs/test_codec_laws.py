@@ -64,7 +64,7 @@ def made(kind: str):
     return FAMILIES["codec"][kind](**{**arguments, **inner})
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("kind", KINDS)
 def test_extreme_rows_arrive_as_numbers(kind):
     """In float32, at any magnitude: no overflow, no division by a zero norm, no large growth."""

@@ -190,6 +190,7 @@ def test_pooled_variances_have_counters_beside_them():
     assert about_mean(about_zero(layer))["var"] == 1.0
 
 
+@pytest.mark.long
 def test_a_counter_does_not_mix_rows_and_a_mask_is_offered():
     nn = pytest.importorskip("flax.linen")
     assert not fedsim.as_model(linen(), shape=(5,)).mixes_rows

@@ -213,6 +213,7 @@ def spoiled() -> fedsim.types.Aim:
     return fedsim.types.Aim(aim)
 
 
+@pytest.mark.long
 def test_the_noise_is_no_other_link_s():
     """Another link in front of it leaves its draws as they are."""
     with jax.enable_x64(True):

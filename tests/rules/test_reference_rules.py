@@ -75,7 +75,7 @@ ONCE = (
 
 AT_ONCE = (
     *("mean(samples)", "mean_over_all", "nova", "fedexp", "horvitz_thompson", "q_fair", "agnostic"),
-    *("median", "trimmed_mean", "krum", "geometric_median", "centered_clipping", "fedau"),
+    *("median", "trimmed_mean", "krum", "geometric_median", "centered_clipping"),
 )
 IN_PARTS = [
     name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in RULES

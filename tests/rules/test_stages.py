@@ -217,6 +217,7 @@ def test_mixing_keeps_outliers_to_themselves(value):
         assert (np.abs(others) < 10).all()
 
 
+@pytest.mark.long
 def test_mixing_gives_row_and_answer_alike_in_every_block_of_columns():
     X = np.random.default_rng(3).normal(size=(40, 3000))
     distance = ((X[:, None] - X[None]) ** 2).sum(-1)
