@@ -304,7 +304,9 @@ def test_list_knows_every_kind():
     counted = invoke("list").output
     for family, own in own_kinds():
         assert own <= set(listed[plural_of(family)])
-        assert re.search(rf"^  {plural_of(family)} +{len(FAMILIES[family])}$", counted, re.M), counted
+        assert re.search(rf"^  {plural_of(family)} +{len(FAMILIES[family])}$", counted, re.M), (
+            counted
+        )
     rules = invoke("list", "rules").output
     assert "krum(f, neighbours)" in rules and "fedmedian" in rules and "digits" not in rules
     assert "cpu" in invoke("list", "devices").output

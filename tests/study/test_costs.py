@@ -18,7 +18,7 @@ from fedsim.report.context import context_of
 from fedsim.report.cost_table import cost_table
 from fedsim.report.derived import derived_files
 from fedsim.report.figures.costs import figures_of_costs
-from fedsim.report.page.charts import byte_axes, charts
+from fedsim.report.page.charts import charts, lower_axes
 from fedsim.report.paper_table import paper_table
 from fedsim.report.pictures.costs import cost_pictures
 from fedsim.report.results import results
@@ -500,8 +500,12 @@ def numbers_of(group):
 
 def test_curves_have_byte_axes_where_messages_differ():
     frame = pd.DataFrame(rounds())
-    assert [axis for axis, _ in byte_axes(frame)] == ["bytes", "up", "down"]
-    assert [axis for axis, _ in byte_axes(frame[frame["method"] == "cast"])] == ["bytes"]
+    assert [axis for axis, _ in lower_axes(frame)] == [
+        "round", "bytes", "up", "down", "seconds",
+    ]  # fmt: skip
+    assert [axis for axis, _ in lower_axes(frame[frame["method"] == "cast"])] == [
+        "round", "bytes", "seconds",
+    ]  # fmt: skip
     assert numbers_of(charts(frame, [*SCORES], CONTEXT)[0])["axes"][0] == {
         "round": [0, 1, 2, 3],
         "bytes": [0, 8000, 16000, 24000],
