@@ -136,7 +136,7 @@ def _require_matrices(params: Tree, targets: set[str]) -> None:
     sizes = dict(zip(tree.leaf_names(params), jax.tree.leaves(params), strict=True))
     kernels = [name for name in sorted(targets) if sizes[name].ndim > 2]
     if kernels:
-        text = f"{kernels[0]} is a kernel of a torch module, and adapters are for its matrices"
+        text = f"{kernels[0]} is a kernel of another library's network; adapters are for matrices"
         raise ValueError(f"adapter.targets: {text}; name those that are adapted")
 
 

@@ -138,7 +138,7 @@ REFUSALS = {
     "an adapter of a kernel": (
         kernels,
         {"model": {"adapter": "lora"}},
-        r"0\.weight is a kernel of a torch module",
+        r"0\.weight is a kernel of another library's network",
     ),
     "FedBN without patterns": (
         lambda: bench.module_of(bench.started(IMAGE, CLASSES, **RESNET), IMAGE, **RESNET),
