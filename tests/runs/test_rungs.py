@@ -52,7 +52,6 @@ def test_the_best_of_each_rung_resume_and_the_diverged_never_do(halved):
     tuning = pd.read_csv(out / "tuning.csv")
     assert tuning["rung"].tolist() == [1, 1, 4, 2]
     assert tuning["chosen"].tolist() == [0, 0, 1, 0]
-    assert comparison.verdict[-1].startswith("Each method's settings took 8 rounds a seed")
     assert comparison.table["trials"].item() == 4
     steps = tuning["local_steps"] / tuning["rung"]
     assert steps[1] == steps[2] == steps[3]  # a promoted setting pays the difference alone

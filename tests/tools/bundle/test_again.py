@@ -51,7 +51,7 @@ def test_equal_runs_differ_only_in_the_files_that_the_readme_names(
     root, tmp_path, pictures, monkeypatch
 ):
     """Except for the pictures, which take long and have their own test."""
-    monkeypatch.setattr(derived, "_figures", lambda *_: ())
+    monkeypatch.setattr(derived, "all_figures", lambda *_: ())
     for name in ("one", "two"):
         fedsim.run(TINY, out=tmp_path / name)
     one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
