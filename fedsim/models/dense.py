@@ -180,8 +180,7 @@ def _product_and_inputs(x, W):
 def _gradients(inputs, g):
     x, W = inputs
     gradient_of_x = _back(g, W)
-    is_short = x.ndim == 2 and len(x) <= SHORT and not is_narrow(x)
-    gradient_of_W = _sum_of_outer(x, g) if is_short else x.T @ g
+    gradient_of_W = sum_of_outer(x, g) if is_short(x) else x.T @ g
     return gradient_of_x, gradient_of_W
 
 
@@ -200,7 +199,12 @@ def _back(g, W):
     return jax.lax.optimization_barrier(W @ jax.lax.optimization_barrier(g.T)).T
 
 
-def _sum_of_outer(x, g):
+def is_short(x) -> bool:
+    """Whether outer products of the rows of a batch are faster than a matrix product."""
+    return x.ndim == 2 and len(x) <= SHORT and not is_narrow(x)
+
+
+def sum_of_outer(x, g):
     """Σ_b x_b g_bᵀ, one row after another.
 
     The sum starts from a zero that the compiler does not know. Then every addition has one product

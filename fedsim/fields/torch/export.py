@@ -31,6 +31,7 @@ TORCH = Path(torch.__file__).parent
 # Operators that are not taken apart.
 WHOLE = (
     "gru.input",
+    "linear.default",
     "lstm.input",
     "rnn_relu.input",
     "rnn_tanh.input",

@@ -24,6 +24,9 @@ SEQUENCES = (3, 4, 6)
 
 # What is computed, and of what.
 CASES = {
+    "a linear layer of a short batch": (nn.Linear(5, 4), ROWS),
+    "a linear layer of a long batch": (nn.Linear(5, 4), (20, 5)),
+    "a linear layer of sequences": (nn.Linear(6, 4, bias=False), SEQUENCES),
     "strided, dilated, grouped convolution": (nn.Conv2d(4, 6, 3, 2, 2, 2, 2), IMAGES),
     "transposed, grouped convolution": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, 2), IMAGES),
     "transposed, dilated convolution": (nn.ConvTranspose2d(4, 2, 3, dilation=2), IMAGES),

@@ -15,6 +15,7 @@ MODULES = (
     "convolutions",
     "elementwise",
     "indexing",
+    "linear",
     "normalisation",
     "random",
     "recurrent",
