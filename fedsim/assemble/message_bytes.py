@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jax
-
 from fedsim import tree
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import fields, first_answer
@@ -40,8 +38,7 @@ def bytes_down(facts: Facts, links: list[Link]) -> int:
 
 def _message(updates: Updates) -> Any:
     """Shapes of one client's message `[...]`, from those of a stack `[K, ...]`."""
-    sent = (updates.delta, updates.stats, updates.aux)
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), sent)
+    return tree.row_shapes((updates.delta, updates.stats, updates.aux))
 
 
 def _encoded_bytes(message: Any, params: Any, links: list[Link]) -> int:

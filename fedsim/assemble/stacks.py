@@ -50,7 +50,7 @@ def like_a_row(command: str, argument: str, given: Any, stack: Tree) -> Tree | N
     if given is None:
         return None
     arrays = _arrays_of(command, argument, given)
-    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stack)
+    row = tree.row_shapes(stack)
     expected = _shapes_in_words(row)
     shapes = _shapes_in_words(arrays)
     if jax.tree.structure(row) != jax.tree.structure(arrays) or expected != shapes:

@@ -59,7 +59,7 @@ def check_rule(
       updates: see above, like the other arguments.
       types: whether what it returns must have the dtype of a row.
     """
-    row = _row(updates.delta)
+    row = tree.row_shapes(updates.delta)
     params = context.shared["params"]
     context = _with_needs(rule, context)
     with reported(file, "init"):
@@ -112,7 +112,7 @@ def _check_row_stage(
     stage: RowStage, updates: Updates, context: Context, state: Any, file: str
 ) -> None:
     """A stage for one row keeps its shapes; `state`: shapes of its state."""
-    row, id, malicious = _row((updates, context.ids, context.malicious))
+    row, id, malicious = tree.row_shapes((updates, context.ids, context.malicious))
     context = context._replace(ids=id, malicious=malicious, state=state)
     with reported(file, "memory"):
         memory = traced(stage.memory, context.shared["params"], _key())
@@ -133,7 +133,7 @@ def check_aggregate_stage(
     stage: AggregateStage, updates: Updates, context: Context, present: Any, file: str = ""
 ) -> None:
     """A step on the aggregate keeps its structure, its shapes and its types."""
-    row = _row(updates.delta)
+    row = tree.row_shapes(updates.delta)
     with reported(file, "init"):
         state = traced(stage.init, context.shared["params"], present)
     with reported(file):
@@ -145,7 +145,7 @@ def check_aggregate_stage(
 
 def check_codec(codec: Codec, updates: Updates, file: str = "") -> None:
     """A codec returns bits and its memory, and decodes a vector of the same length."""
-    leaves = jax.tree.leaves(_row(updates.delta))
+    leaves = jax.tree.leaves(tree.row_shapes(updates.delta))
     d = sum(leaf.size for leaf in leaves)
     x = Shape((d,), leaves[0].dtype)
     with reported(file, "memory"):
@@ -322,8 +322,3 @@ def _no_loss(params: Any, batch: int | None = None, key: Any = None) -> Any:
 
 def _key() -> Any:
     return jax.eval_shape(jax.random.key, 0)
-
-
-def _row(stack: Tree) -> Tree:
-    """Shapes of one row of a stack: [K, ...] -> [...]."""
-    return jax.tree.map(lambda leaf: Shape(leaf.shape[1:], leaf.dtype), stack)

@@ -185,7 +185,7 @@ def _round_shapes(
     stage_memory = {name: rows for name, rows in loaded.items() if name != CLIENT}
     memory = loaded[CLIENT]
     if program.mesh.shards > 1:
-        memory = stacked(tree_row(memory), capacity.seats)
+        memory = stacked(tree.row_shapes(memory), capacity.seats)
 
     model = one_model(program.server.client, server.shared)
     lane, row = of_lanes(
@@ -316,11 +316,6 @@ def of_lanes(
 def stacked(row: Any, rows: int) -> Any:
     """Return the shapes of a stack from those of a row."""
     return jax.tree.map(lambda leaf: Shape((rows, *leaf.shape), leaf.dtype), row)
-
-
-def tree_row(stack: Any) -> Any:
-    """Return the shapes of a row from those of a stack."""
-    return jax.tree.map(lambda leaf: Shape(leaf.shape[1:], leaf.dtype), stack)
 
 
 def message_bytes(row: Any, codec: Codec | None) -> int:

@@ -76,7 +76,7 @@ class Resident:
             return
         memory = jax.tree.map(np.array, self.memory)  # a copy that can be written
         target = self.row_of[arrays["memory.ids"]]
-        stored = rows_from(np.asarray(arrays["memory.rows"]), _row_shapes(memory.rows))
+        stored = rows_from(np.asarray(arrays["memory.rows"]), tree.row_shapes(memory.rows))
 
         def write(leaf: np.ndarray, rows: np.ndarray) -> None:
             leaf[target] = rows
@@ -106,7 +106,7 @@ class OnDisk:
     def __init__(self, memories: Memories, initial: Shared, capacity: int, N: int, folder: Path):
         memory = memories.empty(initial, capacity)
         self.capacity = capacity
-        self.row_shapes = _row_shapes(memory.rows)
+        self.row_shapes = tree.row_shapes(memory.rows)
         self.file = RowFile(folder, 0, row_size(memory), N)
         self.loaded = np.zeros((0, self.file.size), np.uint8)  # the rows of the round, as bytes
 
@@ -177,7 +177,3 @@ Store = Resident | OnDisk
 def row_size(memory: Memory) -> int:
     """Return the bytes of one client's row."""
     return sum(int(leaf.nbytes) // leaf.shape[0] for leaf in jax.tree.leaves(memory.rows))
-
-
-def _row_shapes(rows: tree.Tree) -> tree.Tree:
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)

@@ -318,9 +318,11 @@ def profile(
 def ranks(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
     """Return the ranks of methods in every task; 1 is the best, and ties share their mean.
 
-    Scores and ranks are `[..., methods, tasks]`.
+    Scores and ranks are `[..., methods, tasks]`; no score is NaN.
     """
     losses = -scores if larger_is_better else scores
     one = losses[..., :, None, :]
     other = losses[..., None, :, :]
-    return (other < one).sum(-2) + ((other == one).sum(-2) + 1) / 2
+    better = (other < one).sum(-2)
+    equal = (other == one).sum(-2)  # itself among them
+    return better + (equal + 1) / 2

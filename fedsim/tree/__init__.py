@@ -19,6 +19,7 @@ from fedsim.tree.arithmetic import fold as fold
 from fedsim.tree.arithmetic import nbytes as nbytes
 from fedsim.tree.arithmetic import payload_bytes as payload_bytes
 from fedsim.tree.arithmetic import put as put
+from fedsim.tree.arithmetic import row_shapes as row_shapes
 from fedsim.tree.arithmetic import rows as rows
 from fedsim.tree.arithmetic import scale as scale
 from fedsim.tree.arithmetic import select as select

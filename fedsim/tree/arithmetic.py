@@ -153,6 +153,11 @@ def zeros_like(tree: Tree) -> Tree:
     return jax.tree.map(jnp.zeros_like, tree)
 
 
+def row_shapes(stacked: Tree) -> Tree:
+    """The shapes of a stack's rows: `[K, ...]` -> `[...]`, of arrays or of shapes."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stacked)
+
+
 def zero_row(stacked: Tree) -> Tree:
     """The zero of the vector space of a stack's rows."""
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:], leaf.dtype), stacked)

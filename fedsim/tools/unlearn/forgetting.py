@@ -155,8 +155,10 @@ def auc(positive: Float[np.ndarray, " n"], negative: Float[np.ndarray, " m"]) ->
 
 def distance(params: Tree, other: Tree) -> float:
     """Return ‖params − other‖₂ over all leaves, in float64."""
-    one, two = (
-        np.concatenate([np.ravel(leaf).astype(np.float64) for leaf in jax.tree.leaves(each)])
-        for each in (params, other)
-    )
-    return float(np.linalg.norm(one - two))
+    difference = _coordinates(params) - _coordinates(other)
+    return float(np.linalg.norm(difference))
+
+
+def _coordinates(params: Tree) -> np.ndarray:
+    leaves = [np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(params)]
+    return np.concatenate(leaves)
