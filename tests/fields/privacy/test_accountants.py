@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+from test_private_runs import SCENARIO
 
 import fedsim
 from fedsim.fields.privacy import budget
@@ -20,13 +21,6 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 pytest.importorskip("dp_accounting")
 
-SCENARIO = {
-    "name": "private",
-    "rounds": 3,
-    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 20},
-    "cohort": {"kind": "poisson", "rate": 0.3},
-    "privacy": {"clip": 0.2, "noise_multiplier": 1.0, "delta": 1e-5},
-}
 SAMPLED = [(Mechanism(), Sampling("poisson", rate=rate)) for rate in (0.001, 0.01, 0.1, 0.5)]
 SAMPLED += [(Mechanism("banded", bands=3), Sampling("cyclic_poisson", groups=4, rate=0.2))]
 KNOWN = [
@@ -112,7 +106,7 @@ def test_a_run_and_its_page_say_who_counted(ended):
 
 def test_verify_counts_again(ended, monkeypatch):
     (check,) = [check for check in fedsim.verify(ended).checks if check.name == "epsilon"]
-    assert check.ok and "after round 3, by dp-accounting" in check.detail
+    assert check.ok and "after round 4, by dp-accounting" in check.detail
     wrong = lambda *given, **keys: lambda t: by_dp_accounting(*given, **keys)(t) * 1.001
     monkeypatch.setattr(budget, "by_dp_accounting", wrong)
     result = fedsim.verify(ended)

@@ -64,20 +64,6 @@ def test_epsilon_follows_its_oracle(case):
         assert found == pytest.approx(expected[name], rel=3e-5, abs=1e-7), name
 
 
-@pytest.mark.parametrize(
-    ("z", "keys", "published"),
-    [
-        (1.1, {}, 5.1926),
-        (1.1, {"accountant": "rdp"}, 5.6320),
-        (4.0, {}, 0.9470),
-        (4.0, {"accountant": "rdp"}, 1.0355),
-        (4.0, {"accountant": "rdp", "conversion": "classic"}, 1.2586),  # Abadi et al. 2016: 1.26
-    ],
-)
-def test_ten_thousand_rounds_of_a_hundredth(z, keys, published):
-    assert round(epsilon("poisson(rate=0.01)", rounds=10_000, z=z, **keys), 4) == published
-
-
 def test_the_table_of_language_models_is_theirs():
     """McMahan et al. 2018, table 1: z 1, δ = K^−1.1, integer orders 2 to 33."""
     rounds = [10**k for k in range(7)]

@@ -191,10 +191,9 @@ def test_sentences_state_both_bounds_and_claim_no_more():
 
 
 @pytest.mark.long
-def test_an_audited_run_is_told_and_verified(loud, tmp_path, pictures):
-    out = tmp_path / "audited"
-    fedsim.run(SCENARIO, out=out)
-    assert all(check.ok for check in fedsim.verify(out).checks)
-    page = html.unescape((out / "report.html").read_text(encoding="utf-8"))
-    assert findings(loud.records["summary"])[0] in page
+def test_an_audited_run_is_told_and_verified(tmp_path, pictures):
+    result = fedsim.run(SCENARIO, out=tmp_path)
+    assert all(check.ok for check in fedsim.verify(tmp_path).checks)
+    page = html.unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert findings(result.records["summary"])[0] in page
     assert "60 canaries" in page

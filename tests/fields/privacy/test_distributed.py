@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
+from reference.scenarios import flat
+from scipy import special, stats
 from unchanged import run_of_same_bytes
 
 import fedsim
@@ -52,22 +53,16 @@ def privacy(**changes) -> dict:
     return {**SCENARIO["privacy"], **changes}
 
 
-def run(edits=(), **changes) -> fedsim.Result:
-    return fedsim.run({**SCENARIO, **changes}, edits=edits)
-
-
-def leaves(params) -> np.ndarray:
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(params)])
+def run(**changes) -> fedsim.Result:
+    return fedsim.run({**SCENARIO, **changes})
 
 
 # Integers
 
 
-def poisson_difference(variance: float, k: np.ndarray) -> np.ndarray:
-    """By the definition: Σ_j P(j + k) P(j) of Poisson numbers with half of the variance each."""
-    j = np.arange(0, int(4 * variance) + 60)
-    one = stats.poisson.pmf(j, variance / 2)
-    return np.array([np.sum(stats.poisson.pmf(j + i, variance / 2) * one) for i in k])
+def skellam_weights(std: float, k: np.ndarray) -> np.ndarray:
+    """Of differences of two Poisson numbers with half of the variance each, by Bessel functions."""
+    return special.ive(np.abs(k), std**2)
 
 
 def gaussian_weights(std: float, k: np.ndarray) -> np.ndarray:
@@ -75,29 +70,30 @@ def gaussian_weights(std: float, k: np.ndarray) -> np.ndarray:
     return np.exp(-(k**2) / (2 * std**2)) / np.exp(-(many**2) / (2 * std**2)).sum()
 
 
+WEIGHTS = {skellam: skellam_weights, discrete_gaussian: gaussian_weights}
+
+
 @pytest.mark.parametrize("std", [0.5, 3.0, 40.0])
 def test_the_table_of_a_distribution_is_that_distribution_up_to_its_32_bits(std):
     """Column by column: `keep` for its own number, the rest for its alias."""
     k = np.arange(-int(6 * std) - 4, int(6 * std) + 5)
-    wanted = {skellam: poisson_difference(std**2, k), discrete_gaussian: gaussian_weights(std, k)}
-    for distribution, exact in wanted.items():
+    for distribution, weights in WEIGHTS.items():
         table = alias_table(distribution, std)
         n = len(table.keep)
         made = table.keep / 2.0**32
         np.add.at(made, table.alias + n // 2, 1 - table.keep / 2.0**32)
-        distance = np.abs(made[k + n // 2] / n - exact).sum() / 2
+        distance = np.abs(made[k + n // 2] / n - weights(std, k)).sum() / 2
         assert distance < 2**-31
 
 
-@pytest.mark.parametrize("distribution", [skellam, discrete_gaussian])
+@pytest.mark.parametrize("distribution", WEIGHTS)
 def test_draws_have_the_probabilities(distribution):
     """χ² over all integers that are expected at least ten times."""
     std, size = 2.5, 1_000_000
     table = alias_table(distribution, std)
     drawn = np.asarray(jax.jit(lambda key: draw(table, key, size))(jax.random.key(3)))
     k = np.arange(-30, 31)
-    of = {skellam: poisson_difference, discrete_gaussian: lambda v, k: gaussian_weights(v**0.5, k)}
-    expected = size * of[distribution](std**2, k)
+    expected = size * WEIGHTS[distribution](std, k)
     counts = np.array([(drawn == i).sum() for i in k])
     often = expected >= 10
     observed = [*counts[often], size - counts[often].sum()]
@@ -144,8 +140,7 @@ def test_divergences_of_sums_are_never_below_the_exact_ones(std, shares, moved):
     """One coordinate: shares are convolved, and the sum is compared with itself, moved."""
     k = np.arange(-400, 401)
     orders = np.array([2, 3, 5, 8])
-    one = skellam_by_bessel(std**2, k)
-    exact = [exact_divergence(a, summed(one, shares), moved) for a in orders]
+    exact = [exact_divergence(a, summed(skellam_weights(std, k), shares), moved) for a in orders]
     bound = skellam_divergences(orders, moved, moved, std * math.sqrt(shares))
     assert (bound >= np.array(exact) - 1e-9).all()
     if std >= 4:
@@ -158,12 +153,6 @@ def test_divergences_of_sums_are_never_below_the_exact_ones(std, shares, moved):
     assert (bound >= np.array(exact) - 1e-9).all()
     if std >= 1:
         assert_allclose(bound, exact, rtol=0.05)
-
-
-def skellam_by_bessel(variance: float, k: np.ndarray) -> np.ndarray:
-    from scipy.special import ive
-
-    return ive(np.abs(k), variance)
 
 
 def section_of(kind: Any, bits=16, dimension=1024, **changes) -> Privacy:
@@ -195,17 +184,14 @@ def test_epsilon_is_above_that_of_gaussian_noise_and_comes_near_it(kind):
             assert by_bits[-1] <= 1.02 * gaussian
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_delta_at_this_epsilon_is_never_below_the_exact_one(kind):
+@pytest.mark.parametrize(("kind", "weights"), zip(KINDS, WEIGHTS.values(), strict=True))
+def test_delta_at_this_epsilon_is_never_below_the_exact_one(kind, weights):
     """One coordinate, one round, the longest update: δ is that of the convolved shares."""
     section = section_of(kind, dimension=1, granularity=0.25, shares=5)
     epsilon = spending(section, Sampling("all"), clients=5, rounds=1)(1)
     lattice = lattice_of(section.mechanism, 4.0)
     k = np.arange(-600, 601)
-    one = gaussian_weights(lattice.std, k)
-    if kind == "distributed_skellam":
-        one = skellam_by_bessel(lattice.std**2, k)
-    p = summed(one, 5)
+    p = summed(weights(lattice.std, k), 5)
     moved = math.floor(lattice.norm)
     top, bottom = p[moved:], p[:-moved]
     delta = np.maximum(top - math.exp(epsilon) * bottom, 0).sum() + p[:moved].sum()
@@ -235,7 +221,7 @@ def test_a_random_subset_of_any_release_spends_at_least_what_one_of_a_gaussian_d
 def test_a_run_has_the_noise_of_z_and_spends_what_the_accountant_says():
     """Clients with lr 0 send noise alone: N(0, T (zC/m)²) in T rounds, in every coordinate."""
     result = run(client={"lr": 0.0}, model={"kind": "mlp", "hidden": [64]})
-    moved = leaves(result.model()) - leaves(result.experiment.shared[0]["params"])
+    moved = flat(result.model()) - flat(result.experiment.shared[0]["params"])
     std = math.sqrt(3) * 1.5 * 0.2 / 8
     assert stats.kstest(moved / std, "norm").pvalue > 1e-3
     assert_allclose(moved.std(), std, rtol=0.1)
@@ -260,7 +246,7 @@ def test_without_noise_it_is_the_mean_of_clipped_updates_up_to_rounding(kind):
     mechanism = {"kind": kind, "bits": 24}
     quiet = run(rounds=1, privacy=privacy(mechanism=mechanism, noise_multiplier=0.0))
     plain = run(rounds=1, privacy=privacy(mechanism="gaussian", noise_multiplier=0.0))
-    assert_allclose(leaves(quiet.model()), leaves(plain.model()), atol=1e-5)
+    assert_allclose(flat(quiet.model()), flat(plain.model()), atol=1e-5)
     assert quiet.rounds["epsilon"].tolist() == [0, math.inf]
 
 
@@ -276,7 +262,7 @@ def test_a_client_that_is_not_finite_sends_its_noise():
     result = run(rounds=1, cohort="all", wire=["nonfinite"], fleet={"malicious": [0]})
     assert result.rounds["clip/nonfinite"].tolist()[1:] == [1]
     assert result.rounds["n_nonfinite"].tolist()[1:] == [0]
-    assert np.isfinite(leaves(result.model())).all()
+    assert np.isfinite(flat(result.model())).all()
 
 
 @pytest.mark.long
@@ -301,7 +287,7 @@ def test_a_noise_multiplier_is_solved_for_an_epsilon(kind):
     resolved = result.scenario
     assert resolved["privacy"]["mechanism"]["shares"] == 8
     again = fedsim.run(resolved)
-    assert_array_equal(leaves(again.model()), leaves(result.model()))
+    assert_array_equal(flat(again.model()), flat(result.model()))
 
 
 MECHANISM = SCENARIO["privacy"]["mechanism"]
@@ -331,11 +317,7 @@ REFUSED = {
         "privacy.mechanism.granularity: a client's noise has the std",
     ),
     "coarse integers": (
-        {
-            "privacy": privacy(
-                mechanism={"kind": "distributed_discrete_gaussian", "granularity": 4.0}
-            )
-        },
+        {"privacy": privacy(mechanism={"kind": KINDS[1], "granularity": 4.0})},
         "privacy.mechanism: a client's noise has the std 0.133 in integers, and its sums are known "
         "from 0.5; write more bits or a smaller granularity, or use distributed_skellam",
     ),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from reference.scenarios import consecutive
+from reference.scenarios import consecutive, flat
 from scipy import stats
 from unchanged import run_of_same_bytes
 
@@ -65,11 +65,11 @@ def gradients(weights, bias, x, y):
     return np.concatenate([(x[:, :, None] * off[:, None]).reshape(len(x), 12), off], axis=1)
 
 
-def by_hand(result, clip: float | None, expected_size: bool) -> np.ndarray:
-    """The final W and b of a run in plain NumPy, on the batches of its plan."""
+def check(result, clip: float | None, expected_size: bool) -> None:
+    """A run ends at the W and b of plain NumPy, on the batches of its plan."""
     data = samples()
     plan = result.experiment.plans[0]
-    model = vector(result.experiment.shared[0]["params"])
+    model = flat(result.experiment.shared[0]["params"])
     for r in range(1, 5):
         updates = []
         for who in plan.round(r)[0].ids.tolist():
@@ -84,21 +84,17 @@ def by_hand(result, clip: float | None, expected_size: bool) -> np.ndarray:
                 y = y - 0.5 * g.sum(axis=0) / size
             updates.append(y - model)
         model = model + 0.5 * np.mean(updates, axis=0)
-    return model
-
-
-def vector(params) -> np.ndarray:
-    return np.concatenate([np.ravel(params["W"]), params["b"]])
-
-
-def ended(result) -> np.ndarray:
-    return vector(result.model())
+    assert_allclose(flat(result.model()), model, rtol=1e-12)
 
 
 def test_clipped_gradients_over_the_expected_size_by_hand():
-    """Clients without samples, empty batches, cut batches, and half a step of the server."""
+    """Clients without samples, empty batches, cut batches, and half a step of the server.
+
+    Without noise, whoever takes a step spends everything.
+    """
     result = run()
-    assert_allclose(ended(result), by_hand(result, clip=1.5, expected_size=True), rtol=1e-12)
+    check(result, clip=1.5, expected_size=True)
+    assert result.clients["epsilon"].tolist() == [np.inf, 0, np.inf, np.inf]
     plan = result.experiment.plans[0]
     sizes = np.concatenate([plan.work.batches(r, 2)[1] for r in range(1, 30)])
     assert {0, 3} <= set(sizes.tolist()) and sizes.max() == 3
@@ -109,23 +105,20 @@ def test_clipped_gradients_over_the_expected_size_by_hand():
 
 @pytest.mark.long
 def test_plain_steps_on_the_same_batches_are_those_of_the_mean_gradient():
-    """Without a bound and noise, both are SGD, over the size that is expected or that came."""
+    """Without a bound and noise, both are SGD, over the size that is expected or that came.
+
+    All gradients of a batch are held at a time.
+    """
     plain = run(client={"lr": 0.5, "batch": 2, "steps": 3, "shuffle": "poisson"})
-    assert_allclose(ended(plain), by_hand(plain, clip=None, expected_size=False), rtol=1e-12)
-    unbounded = run(client=dp_sgd(clip=1e30, cap=None))
-    assert_allclose(ended(unbounded), by_hand(unbounded, None, expected_size=True), rtol=1e-12)
+    check(plain, clip=None, expected_size=False)
+    unbounded = run(client=dp_sgd(clip=1e30, cap=None, microbatch=None))
+    check(unbounded, clip=None, expected_size=True)
     assert rows_drawn(plain) == rows_drawn(unbounded)
 
 
 def rows_drawn(result) -> list:
     plan = result.experiment.plans[0]
     return [plan.work.batches(r, who)[0].tolist() for r in (1, 2, 3) for who in (0, 2, 3)]
-
-
-@pytest.mark.long
-def test_how_many_gradients_are_held_at_a_time_changes_nothing():
-    both = [ended(run(client=dp_sgd(microbatch=held))) for held in (1, None)]
-    assert_allclose(*both, rtol=1e-13)
 
 
 def zeros(n: int, features: int) -> fedsim.Arrays:
@@ -176,13 +169,6 @@ def test_epsilon_of_every_client_is_that_of_its_steps():
         accountant.compose(event, taken)
         assert_allclose(epsilon, accountant.get_epsilon(1e-3), rtol=1e-3)
     assert (steps[[0, 2, 3]] > 0).any() and steps[1] == 0
-
-
-@pytest.mark.long
-def test_a_client_that_takes_part_in_no_round_spends_nothing_and_no_noise_spends_all():
-    result = run(cohort={"kind": "listed", "rounds": [[0]]}, rounds=1)
-    assert result.clients["epsilon"].tolist() == [np.inf, 0, 0, 0]
-    assert result.clients["rounds_joined"].tolist() == [1, 0, 0, 0]
 
 
 SMALL = {
@@ -236,20 +222,6 @@ def test_what_epsilon_does_not_cover_is_refused(case):
     assert text in str(error.value)
 
 
-@pytest.mark.long
-def test_a_resolved_scenario_repeats_the_run_and_tells_its_batches():
-    result = fedsim.run(SMALL)
-    assert result.scenario["client"]["shuffle"] == "poisson"
-    assert fedsim.run(result.scenario).records["clients"] == result.records["clients"]
-
-
-@pytest.mark.long
-def test_what_is_foretold_is_what_a_client_spends_that_always_comes():
-    result = fedsim.run({**SMALL, "cohort": "all"})
-    foretold = forecast(result.experiment)["samples_epsilon"]
-    assert foretold["epsilon"] == result.clients["epsilon"].max()
-
-
 FOR_EPSILON = {"clip": 1.0, "epsilon": 3.0}
 
 
@@ -263,20 +235,29 @@ def built(**changes) -> Experiment:
         return build(scenario)
 
 
+def foretold_of(experiment: Experiment) -> float:
+    """What a client spends that takes part in all rounds, as `check` has it."""
+    return forecast(experiment)["samples_epsilon"]["epsilon"]
+
+
 @pytest.mark.long
 def test_an_epsilon_has_the_least_noise_under_which_no_sample_spends_more():
-    """Under clients of unequal sizes, who all take part in all rounds."""
+    """Under clients of unequal sizes, who all take part in all rounds.
+
+    That is foretold, and the resolved scenario has it and repeats the run.
+    """
     skewed = {**SMALL["data"], "partition": {"kind": "quantity", "distribution": "lognormal"}}
     case = {**SMALL, "data": skewed, "cohort": "all", "client": small(FOR_EPSILON)}
     result = fedsim.run(case)
     solved = result.scenario["client"]["dp_sgd"]
     spent = result.clients["epsilon"].max()
     assert 0.99 * 3.0 < spent <= 3.0 == solved["epsilon"]
+    assert spent == foretold_of(result.experiment)
+    assert result.scenario["client"]["shuffle"] == "poisson"
     assert fedsim.run(result.scenario).records["clients"] == result.records["clients"]
 
     less = {**solved, "epsilon": None, "noise_multiplier": solved["noise_multiplier"] * 0.999}
-    more = fedsim.run({**case, "client": small(less)}).clients["epsilon"].max()
-    assert more > 3.0
+    assert foretold_of(built(**{**case, "client": small(less)})) > 3.0
 
 
 def test_noise_that_drowns_everything_is_said():

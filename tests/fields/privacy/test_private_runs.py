@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cohorts import cohort_of
 from numpy.testing import assert_allclose, assert_array_equal
+from reference.scenarios import flat
 from scipy import stats
 from unchanged import run_of_same_bytes
 
@@ -36,8 +37,8 @@ def privacy(**changes) -> dict:
     return {**SCENARIO["privacy"], **changes}
 
 
-def leaves(result: fedsim.Result) -> np.ndarray:
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(result.model())])
+def moved(result: fedsim.Result) -> np.ndarray:
+    return flat(result.model()) - flat(result.experiment.shared[0]["params"])
 
 
 def rows_of(result: fedsim.Result, *without: str) -> list[dict]:
@@ -47,29 +48,36 @@ def rows_of(result: fedsim.Result, *without: str) -> list[dict]:
     ]
 
 
-@pytest.mark.long
-def test_without_noise_and_bound_it_is_the_mean_bit_for_bit():
-    private = run(privacy=privacy(clip=1e30, noise_multiplier=0.0))
-    plain = run(privacy=None, server=[MEAN])
-    assert rows_of(private, "epsilon", "privacy/clip") == rows_of(plain)
-    assert_array_equal(leaves(private), leaves(plain))
-    assert private.rounds["epsilon"].tolist() == [0.0] + [np.inf] * 4
+@pytest.fixture(scope="module")
+def private() -> fedsim.Result:
+    return run()
+
+
+@pytest.fixture(scope="module")
+def plain() -> fedsim.Result:
+    return run(privacy=None, server=[MEAN])
 
 
 @pytest.mark.long
-def test_every_round_spends_what_the_accountant_says():
-    result = run()
+def test_without_noise_and_bound_it_is_the_mean_bit_for_bit(plain):
+    silent = run(privacy=privacy(clip=1e30, noise_multiplier=0.0))
+    assert rows_of(silent, "epsilon", "privacy/clip") == rows_of(plain)
+    assert_array_equal(flat(silent.model()), flat(plain.model()))
+    assert silent.rounds["epsilon"].tolist() == [0.0] + [np.inf] * 4
+
+
+@pytest.mark.long
+def test_every_round_spends_what_the_accountant_says(private):
     section, cohort = SCENARIO["privacy"], SCENARIO["cohort"]
     wanted = fedsim.epsilon(section, cohort, clients=20, rounds=[0, 1, 2, 3, 4])
-    assert result.rounds["epsilon"].tolist() == wanted
-    assert_allclose(result.rounds["privacy/clip"].iloc[1:], 0.2)
+    assert private.rounds["epsilon"].tolist() == wanted
+    assert_allclose(private.rounds["privacy/clip"].iloc[1:], 0.2)
 
 
 @pytest.mark.long
-def test_other_random_streams_do_not_move():
+def test_other_random_streams_do_not_move(private, plain):
     """The first round trains the same clients from the same model on the same batches."""
-    noisy = rows_of(run(), "epsilon", "privacy/clip")
-    plain = rows_of(run(privacy=None))
+    noisy, plain = rows_of(private, "epsilon", "privacy/clip"), rows_of(plain)
     assert noisy[0] == plain[0]
     assert noisy[1]["train_loss"] == plain[1]["train_loss"]
     assert noisy[1]["test_loss"] != plain[1]["test_loss"]
@@ -81,9 +89,7 @@ def test_other_random_streams_do_not_move():
 def test_clients_that_stay_where_they_are_move_the_model_by_noise_alone():
     """In five rounds by N(0, 5 (zC/m)²) in every coordinate: m = 6, C = 0.2, z = 3."""
     result = run(client={"lr": 0.0}, rounds=5, privacy=privacy(noise_multiplier=3.0), model="mlp")
-    start = result.experiment.shared[0]["params"]
-    moved = jax.tree.map(lambda a, b: np.ravel(a - b), result.model(), start)
-    drawn = np.concatenate(jax.tree.leaves(moved)) / (5**0.5 * 3 * 0.2 / 6)
+    drawn = moved(result) / (5**0.5 * 3 * 0.2 / 6)
     assert len(drawn) > 1900
     assert stats.kstest(drawn, "norm").pvalue > 1e-3
     assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2 * len(drawn)))
@@ -150,23 +156,20 @@ def test_updates_get_the_noise_that_the_count_leaves():
 
 
 @pytest.mark.long
-def test_an_epsilon_is_reached_and_a_resolved_scenario_repeats_the_run():
+def test_an_epsilon_is_reached_in_the_planned_rounds_and_no_others(tmp_path):
+    """The resolved scenario has the noise, the method and the mean made of its rule."""
     target = {"clip": 0.2, "epsilon": 3.0, "delta": 1e-5}
-    result = run(privacy=target)
+    written = {**SCENARIO, "privacy": target, "method": "fedavg"}
+    result = fedsim.run(written, out=tmp_path)
     assert 2.9999 < result.rounds["epsilon"].iloc[-1] <= 3
-    resolved = result.scenario["privacy"]
-    assert resolved["noise_multiplier"] == fedsim.noise_multiplier(
+    resolved = result.scenario
+    assert resolved["server"] == [MEAN]
+    assert resolved["privacy"]["noise_multiplier"] == fedsim.noise_multiplier(
         target, SCENARIO["cohort"], clients=20, rounds=4
     )
-    assert rows_of(fedsim.run(result.scenario)) == rows_of(result)
-
-
-@pytest.mark.long
-def test_more_rounds_under_an_epsilon_are_refused(tmp_path):
-    target = {"clip": 0.2, "epsilon": 3.0, "delta": 1e-5}
-    fedsim.run({**SCENARIO, "privacy": target}, out=tmp_path / "run")
+    assert rows_of(fedsim.run(resolved)) == rows_of(result)
     with pytest.raises(CheckpointError, match="the noise was solved for all rounds"):
-        fedsim.run({**SCENARIO, "privacy": target, "rounds": 6}, out=tmp_path / "run", resume=True)
+        fedsim.run({**written, "rounds": 6}, out=tmp_path, resume=True)
 
 
 @pytest.mark.long
@@ -175,22 +178,11 @@ def test_kills_and_blocks_change_no_byte_of_a_bound_that_learns(tmp_path):
 
 
 @pytest.mark.long
-def test_dropout_costs_no_epsilon_and_leaves_the_denominator():
+def test_dropout_costs_no_epsilon_and_leaves_the_denominator(private):
     """Whoever is missing, the sum is divided by those expected to be drawn."""
-    missing = run(fleet={"dropout": 0.5})
-    assert missing.rounds["epsilon"].tolist() == run().rounds["epsilon"].tolist()
     gone = run(fleet={"dropout": 1.0}, rounds=1, model="mlp")
-    start = gone.experiment.shared[0]["params"]
-    moved = jax.tree.map(lambda a, b: np.ravel(a - b), gone.model(), start)
-    assert_allclose(np.concatenate(jax.tree.leaves(moved)).std(), 0.2 / 6, rtol=0.1)
-
-
-@pytest.mark.long
-def test_a_resolved_scenario_with_a_method_can_be_read_again():
-    """It names the method, and the mean that `privacy` makes of the method's rule."""
-    result = run(method="fedavg", rounds=1)
-    assert result.scenario["server"] == [MEAN]
-    assert fedsim.run(result.scenario).rounds.equals(result.rounds)
+    assert gone.rounds["epsilon"].tolist() == private.rounds["epsilon"].tolist()[:2]
+    assert_allclose(moved(gone).std(), 0.2 / 6, rtol=0.1)
 
 
 LOCAL = {"kind": "local_gaussian", "norm": 1.0, "epsilon": 1.0, "delta": 1e-5}

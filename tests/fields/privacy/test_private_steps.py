@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from test_dp_sgd import SCENARIO, SIZES, ended, gradients, run, samples, vector
+from reference.scenarios import consecutive, flat
+from test_dp_sgd import SCENARIO, SIZES, gradients, samples
+
+import fedsim
 
 CLIP = 0.3
 SETTING = {
@@ -26,23 +29,33 @@ def update(model: np.ndarray, rows: slice) -> np.ndarray:
     return (y - model) * min(1, CLIP / length)
 
 
+def played(setting: dict) -> tuple[list[np.ndarray], fedsim.Result]:
+    """A run -> the models at its start and after every round, and its result."""
+    models = []
+    result = fedsim.run(
+        {**SCENARIO, **setting},
+        data=samples(),
+        partition=consecutive(SIZES),
+        watch=lambda experiment, seed, row: models.append(flat(row.server.shared["params"])),
+    )
+    return models, result
+
+
 @pytest.mark.long
 def test_half_a_step_along_the_noised_mean_over_those_expected():
     """The noise of a round is what clients that stay where they are move the model by."""
-    rounds = SCENARIO["rounds"]
     standing = {**SETTING, "client": {**SETTING["client"], "lr": 0.0}}
-    models = [ended(run(**standing, rounds=r)) for r in range(rounds + 1)]
-    noise = np.diff(models, axis=0)
+    noise = np.diff(played(standing)[0], axis=0)
     assert (np.abs(noise).max(axis=1) > 0).all()
 
-    result = run(**SETTING)
+    models, result = played(SETTING)
     plan = result.experiment.plans[0]
-    model = vector(result.experiment.shared[0]["params"])
+    model = models[0]
     came = []
-    for r in range(1, rounds + 1):
+    for r in range(1, SCENARIO["rounds"] + 1):
         ids = plan.round(r)[0].ids.tolist()
         updates = [update(model, OWN[i]) for i in ids]
         came.append(len(ids))
         model = model + 0.5 * sum(updates, np.zeros(15)) / 1.5 + noise[r - 1]
-    assert_allclose(ended(result), model, rtol=1e-10)
+        assert_allclose(models[r], model, rtol=1e-10)
     assert len(set(came)) > 1
