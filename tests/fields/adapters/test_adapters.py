@@ -7,12 +7,16 @@ import pytest
 
 import fedsim
 from fedsim import tree
+from fedsim.assemble import Experiment, build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import forecast
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fields.adapters.adapted import adapted, merged
 from fedsim.fields.adapters.bottleneck import bottleneck
 from fedsim.fields.adapters.dora import dora
 from fedsim.fields.adapters.dual_lora import dual_lora
+from fedsim.fields.adapters.factors import LowRank
 from fedsim.fields.adapters.ia3 import ia3
 from fedsim.fields.adapters.lora import lora
 from fedsim.fields.adapters.prompt import prompt
@@ -20,7 +24,9 @@ from fedsim.fields.adapters.vera import vera
 from fedsim.models import as_model, mlp, transformer
 from fedsim.models.cnn import cnn
 from fedsim.models.dense import product
+from fedsim.models.sequences import positionwise
 from fedsim.models.tokens import Tokens
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -128,6 +134,30 @@ def test_products_are_those_of_the_papers(kind):
         if not adapter.factored_only:
             merged = weight_of(adapter, W, moved, factored=False)
             np.testing.assert_allclose(x @ merged, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.long
+def test_factors_give_what_the_adapted_weight_gives():
+    """x W + s (x A) B and its gradients, as those of x (W + s A B)."""
+    with jax.enable_x64(True):
+        W, A, B = (jnp.asarray(RNG.normal(size=shape)) for shape in [(5, 4), (5, 2), (2, 4)])
+        x = jnp.asarray(RNG.normal(size=(3, 5)))
+
+        def in_factors(x, A, B):
+            return jnp.sin(product(x, LowRank(W, A, B, jnp.asarray(1.5)))).sum()
+
+        def at_positions(x, A, B):
+            layer = {"W": LowRank(W, A, B, jnp.asarray(1.5)), "b": jnp.zeros(4)}
+            return jnp.sin(positionwise(layer, x[:, None])).sum()
+
+        def merged(x, A, B):
+            return jnp.sin(x @ (W + 1.5 * A @ B)).sum()
+
+        expected = jax.value_and_grad(merged, (0, 1, 2))(x, A, B)
+        for function in (in_factors, at_positions):
+            given = jax.value_and_grad(function, (0, 1, 2))(x, A, B)
+            close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+            jax.tree.map(close, given, expected)
 
 
 @pytest.mark.long
@@ -251,36 +281,36 @@ def written(adapter, **sections) -> dict:
     }
 
 
-# Numbers of [20, 6] and [6, 10].
-SENT = {
-    "lora": 4 * 26 + 4 * 16,
-    "dora": (4 * 26 + 6) + (4 * 16 + 10),
-    "ia3": 6 + 10,
-    "vera": (64 + 6) + (64 + 10),
-    "bottleneck": (2 * 6 * 8 + 6 + 8) + (2 * 10 * 8 + 10 + 8),
-    "bitfit": 6 + 10,
-}
+# An adapter of [20, 6] and [6, 10], what is frozen besides -> how many numbers travel
+SENT = [
+    ("lora", [], 4 * 26 + 4 * 16),
+    ({"kind": "lora", "rank": 3}, ["lora_A"], 3 * 6 + 3 * 10),  # FFA-LoRA
+    ("dora", [], (4 * 26 + 6) + (4 * 16 + 10)),
+    ("ia3", [], 6 + 10),
+    ("vera", [], (64 + 6) + (64 + 10)),
+    ("bottleneck", [], (2 * 6 * 8 + 6 + 8) + (2 * 10 * 8 + 10 + 8)),
+    ("bitfit", [], 6 + 10),
+]
+
+
+def built(written: dict) -> Experiment:
+    scenario = read(written)
+    with numerics(scenario):
+        return build(scenario)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", SENT)
-def test_runs_send_what_they_say_and_leave_the_rest(kind):
-    result = fedsim.run(written(kind))
-    start = result.experiment.shared[0]
-    last = result.rounds.iloc[-1]
-    assert last["bytes_up"] == last["bytes_down"] == 2 * 4 * 4 * SENT[kind]
-    assert last["train_loss"] < result.rounds["train_loss"].iloc[1]
-    end = tree.select_leaves(result.model(), frozen_of(start))
-    jax.tree.map(np.testing.assert_array_equal, end, start["frozen"])
-
-
-def frozen_of(start):
-    is_none = lambda leaf: leaf is None
-    return jax.tree.map(lambda leaf: leaf is not None, start["frozen"], is_leaf=is_none)
+def test_an_adapter_sends_so_many_numbers():
+    for adapter, frozen, numbers in SENT:
+        scenario = written(adapter)
+        scenario["model"]["freeze"] = frozen
+        told = forecast(built(scenario))
+        assert told["parameters_sent"] == told["parameters_trained"] == numbers, adapter
+        assert told["bytes_up_a_round"] == told["bytes_down_a_round"] == 4 * 4 * numbers, adapter
 
 
 @pytest.mark.long
-def test_a_run_sends_the_prompt_alone():
+def test_a_run_trains_the_prompt_alone():
     scenario = written({"kind": "prompt", "tokens": 3})
     scenario["data"]["shape"] = [4, 5]
     scenario["model"] |= {"kind": "transformer", "layers": 1, "heads": 1, "width": 4}
@@ -289,16 +319,20 @@ def test_a_run_sends_the_prompt_alone():
     assert result.rounds.iloc[-1]["bytes_up"] == 2 * 4 * 4 * (3 * 4)
     start = result.experiment.shared[0]
     assert (result.model()["prompt"] != start["params"]["prompt"]).any()
-    end = tree.select_leaves(result.model(), frozen_of(start))
+    is_none = lambda leaf: leaf is None
+    frozen = jax.tree.map(lambda leaf: leaf is not None, start["frozen"], is_leaf=is_none)
+    end = tree.select_leaves(result.model(), frozen)
     jax.tree.map(np.testing.assert_array_equal, end, start["frozen"])
 
 
 @pytest.mark.long
 def test_bitfit_is_the_training_of_biases():
+    """A run begins with the same leaves, of which the same are frozen."""
     written_out = written(None)
     written_out["model"] = {"kind": "mlp", "hidden": [6], "train": ["b"]}
-    one, other = fedsim.run(written("bitfit")), fedsim.run(written_out)
-    jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
+    one, other = (built(scenario).shared[0] for scenario in (written("bitfit"), written_out))
+    assert other["params"]["layer0"]["W"] is None
+    jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Pairs that are shared by part: A alone (FedSA-LoRA), or one of two pairs (FedDPA)."""
 
-import jax
 import numpy as np
 import pytest
 
@@ -136,18 +135,15 @@ def test_a_global_and_a_local_pair(client, phases):
 
 
 @pytest.mark.long
-def test_own_models_are_scored_while_the_run_lasts(tmp_path):
-    """With `evaluate.personal`, and a resume has the bits of a whole run."""
+def test_own_models_are_scored_while_the_run_lasts():
     scenario = {
         "name": "own_pairs",
+        "rounds": 2,
         "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6, "client_test": 0.3},
         "model": {"kind": "mlp", "hidden": [6], "adapter": "dual_lora"},
         "client": {"kind": "fedrep", "personal": LOCAL, "lr": 0.1, "batch": 8},
         "evaluate": {"personal": True, "metric": "personal_accuracy_mean"},
     }
-    whole = fedsim.run({**scenario, "rounds": 2}, out=tmp_path / "whole")
-    assert whole.rounds["personal_accuracy_mean"].between(0, 1).all()
-    assert whole.clients["personal_accuracy"].notna().all()
-    fedsim.run({**scenario, "rounds": 1}, out=tmp_path / "cut")
-    resumed = fedsim.run({**scenario, "rounds": 2}, out=tmp_path / "cut", resume=True)
-    jax.tree.map(np.testing.assert_array_equal, whole.model(client=1), resumed.model(client=1))
+    result = fedsim.run(scenario)
+    assert result.rounds["personal_accuracy_mean"].between(0, 1).all()
+    assert result.clients["personal_accuracy"].notna().all()

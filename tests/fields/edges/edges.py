@@ -4,7 +4,7 @@ import numpy as np
 from nodes import trained
 
 
-def hierfavg(inputs, edges, cohorts, every, lr=0.1, steps=2, inner=1.0, outer=(1.0, 0.0)):
+def hierfavg(inputs, edges, cohorts, every, inner, outer, lr=0.1, steps=2):
     """Liu et al. 2020, Algorithm 1, where some clients stay away.
 
     Args:
@@ -12,10 +12,10 @@ def hierfavg(inputs, edges, cohorts, every, lr=0.1, steps=2, inner=1.0, outer=(1
       edges: the clients of each.
       cohorts: the clients of each round.
       every: κ₂, rounds from one of the cloud to the next.
-      lr: of the clients.
-      steps: of a client in a round, κ₁.
       inner: learning rate of the edges' servers.
       outer: learning rate and momentum of the cloud's.
+      lr: of the clients.
+      steps: of a client in a round, κ₁.
 
     Returns:
       The edges' models at the end `[k, D]`.

@@ -4,6 +4,9 @@ import numpy as np
 from federations import quadratic
 
 import fedsim
+from fedsim.assemble.stack_inputs import checked
+from fedsim.fields.graphs.network import Network
+from fedsim.fields.graphs.section import ANNOTATION, network_settings
 
 D = 3
 
@@ -40,6 +43,12 @@ def run(inputs: dict, written: dict, **options) -> fedsim.Result:
     return fedsim.run(written, **{**door, "data": data}, **options)
 
 
+def network_of(topology, n: int, rounds: int) -> Network:
+    """The graphs of a section `topology`."""
+    settings = network_settings(checked("", "t", topology, ANNOTATION))
+    return Network(settings, n, seed=0, rounds=rounds)
+
+
 def models(result: fedsim.Result) -> np.ndarray:
     """The nodes' models at the end `[n, D]`."""
     return result.state()["client"]["x"]
@@ -62,11 +71,15 @@ def trained(inputs: dict, i: int, x: np.ndarray, lr: float, steps: int, momentum
 
 
 def dfedavg(inputs, W, rounds, lr, steps, mix="after", momentum=0.0):
-    """Lian et al. 2017 (`before`); Sun et al. 2023 (`after`, with momentum). W: round -> matrix."""
+    """Lian et al. 2017 (`before`); Sun et al. 2023 (`after`, with momentum).
+
+    W: round -> matrix. steps: of all nodes, or of each.
+    """
     x = start(inputs)
     n = len(x)
+    taken = np.broadcast_to(steps, n)
     for r in range(1, rounds + 1):
-        y = np.array([trained(inputs, i, x[i], lr, steps, momentum) for i in range(n)])
+        y = np.array([trained(inputs, i, x[i], lr, taken[i], momentum) for i in range(n)])
         if mix == "after":
             x = np.array([sum(W(r)[i, j] * y[j] for j in range(n)) for i in range(n)])
         else:

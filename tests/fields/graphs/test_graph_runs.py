@@ -3,11 +3,13 @@
 import nodes
 import numpy as np
 import pytest
-from nodes import models, problem, run, scenario
+from nodes import models, network_of, problem, run, scenario
 from reference.scenarios import consecutive
 from unchanged import run_of_same_bytes
 
 import fedsim
+from fedsim.fields.graphs.topology import matrix_of
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -40,17 +42,11 @@ def test_dfedavg_follows_the_paper_and_reports_consensus_bytes_and_scores():
     assert result.clients["bytes_up"].tolist() == [4 * 2 * nodes.D * 4] * 5
 
     # The loss of each node's own model, on the samples of all.
-    losses = [
-        np.mean([0.5 * (z - a) @ H @ (z - a) for H, a in zip(*inputs_of(inputs), strict=True)])
-        for z in x
-    ]
+    each = list(zip(inputs["H"], inputs["a"], strict=True))
+    losses = [np.mean([0.5 * (z - a) @ H @ (z - a) for H, a in each]) for z in x]
     assert last["node_loss_mean"] == pytest.approx(np.mean(losses), rel=1e-9)
     assert last["node_loss_worst"] == pytest.approx(np.max(losses), rel=1e-9)
     assert last["node_loss_std"] == pytest.approx(np.std(losses), rel=1e-6)
-
-
-def inputs_of(inputs):
-    return inputs["H"], inputs["a"]
 
 
 TRAJECTORIES = [
@@ -93,9 +89,9 @@ def test_trajectories_of_the_papers(client, topology, n):
 @pytest.mark.long
 def test_dfedsam_without_a_radius_is_dfedavg():
     inputs = problem(5)
-    plain = models(run(inputs, scenario("sgd", RING, rounds=4)))
     still = run(inputs, scenario({"kind": "dfedsam", "rho": 0.0}, RING, 4))
-    np.testing.assert_allclose(models(still), plain, atol=1e-12)
+    x = nodes.dfedavg(inputs, matrix(RING, 5), rounds=4, lr=0.1, steps=1)
+    np.testing.assert_allclose(models(still), x, **NEAR)
 
 
 @pytest.mark.long
@@ -111,26 +107,23 @@ def test_choco_sends_what_its_codec_makes_in_rounds_that_mix():
 
 @pytest.mark.long
 def test_mixing_every_few_rounds():
-    inputs = problem(4)
-    result = run(inputs, scenario("sgd", {"kind": "ring", "every": 3}, rounds=5))
-    W = fedsim.mixing("ring", nodes=4)
-    x = nodes.dfedavg(inputs, lambda r: W if r == 3 else np.eye(4), rounds=5, lr=0.1, steps=1)
+    """Node 0 takes 9 s, and has one neighbour: a second to hear it and one to be heard."""
+    inputs = problem(5)
+    steps = [9, 1, 1, 1, 1]
+    links = {"kind": "constant", "down": 4.0 * nodes.D, "up": 4.0 * nodes.D}
+    sections = {"fleet": {"links": links}, "evaluate": {"every": 1}}
+    topology = {"kind": "path", "every": 3}
+    result = run(inputs, scenario("sgd", topology, rounds=4, steps=steps, **sections))
+    W = fedsim.mixing("path", nodes=5)
+    of_round = lambda r: W if r == 3 else np.eye(5)
+    x = nodes.dfedavg(inputs, of_round, rounds=4, lr=0.1, steps=steps)
     np.testing.assert_allclose(models(result), x, **NEAR)
     assert result.rounds["bytes_up"].iloc[-1] == 4 * 2 * nodes.D * 4
-
-
-def network_of(topology: dict, n: int, rounds: int, seed: int = 0):
-    from fedsim.assemble.stack_inputs import checked
-    from fedsim.fields.graphs.network import Network
-    from fedsim.fields.graphs.section import ANNOTATION, network_settings
-
-    return Network(network_settings(checked("", "t", topology, ANNOTATION)), n, seed, rounds)
+    assert result.rounds["virtual_seconds"].tolist() == [0, 9, 18, 29, 38]
 
 
 @pytest.mark.long
 def test_links_that_fail_and_graphs_that_are_drawn_again():
-    from fedsim.fields.graphs.topology import matrix_of
-
     inputs = problem(6)
     topology = {"kind": "erdos_renyi", "p": 0.6, "redraw": 2, "fail": 0.3}
     result = run(inputs, scenario("gradient_tracking", topology, rounds=6))
@@ -146,24 +139,16 @@ def test_links_that_fail_and_graphs_that_are_drawn_again():
 @pytest.mark.parametrize("client", ["sgd", "exact_diffusion", "push_sum"])
 def test_a_node_that_is_away_keeps_its_row(client):
     """Its weight falls back to both ends; who is there is read from the run."""
-    from fedsim.fields.graphs.topology import matrix_of
-
     inputs = problem(6)
     fleet = {"availability": {"kind": "bernoulli", "rate": 0.6}}
-    path = []
-    written = scenario(client, RING, rounds=4, fleet=fleet, evaluate={"every": 1})
-
-    def watch(experiment, seed, row):
-        plan = experiment.plans[seed]
-        path.append(plan.round(row.values["round"])[0].ids if row.values["round"] else None)
-
-    result = run(inputs, written, watch=watch)
-    network = network_of({"kind": "ring"}, 6, rounds=4)
+    result = run(inputs, scenario(client, RING, rounds=4, fleet=fleet))
+    plan = result.experiment.plans[0]
+    network = network_of(RING, 6, rounds=4)
     x = nodes.start(inputs)
     psi = x.copy()
     absent = 0
     for r in range(1, 5):
-        active = np.isin(np.arange(6), path[r])
+        active = np.isin(np.arange(6), plan.round(r)[0].ids)
         absent += (~active).sum()
         W = matrix_of(network.mixing(r, active))
         np.testing.assert_allclose(W.sum(0), 1, atol=1e-12)
@@ -229,25 +214,12 @@ def test_robust_mixing_under_an_attack(rule):
 def test_a_node_waits_for_its_slowest_neighbour_and_not_for_all():
     """One slow node of a path delays the others one hop a round."""
     inputs = problem(5)
-    result = run(
-        inputs,
-        scenario("sgd", "path", rounds=4, steps=[9, 1, 1, 1, 1], evaluate={"every": 1}),
-    )
-    rarely = scenario("sgd", {"kind": "path", "every": 2}, rounds=2, steps=[9, 1, 1, 1, 1])
-    links = {"links": {"kind": "constant", "down": 4.0 * nodes.D, "up": 4.0 * nodes.D}}
-    slow = run(inputs, {**rarely, "fleet": links, "evaluate": {"every": 1}})
-    # Node 0 has one neighbour: a second to hear it and one to be heard, where nodes mix.
-    assert slow.rounds["virtual_seconds"].tolist() == [0, 9, 20]
-
+    written = scenario("sgd", "path", rounds=4, steps=[9, 1, 1, 1, 1], evaluate={"every": 1})
+    result = run(inputs, written)
     # Node 0 takes 9 s, the others 1 s. The last round to end is always node 0's own.
     assert result.rounds["virtual_seconds"].tolist() == [0, 9, 18, 27, 36]
 
-    def watch(experiment, seed, row):
-        clocks.append(experiment.plans[seed])
-
-    clocks = []
-    run(inputs, scenario("sgd", "path", rounds=4, steps=[9, 1, 1, 1, 1]), watch=watch)
-    plan = clocks[0]
+    plan = result.experiment.plans[0]
     state = plan.begin()
     ready = []
     for r in range(1, 4):
@@ -302,8 +274,6 @@ def test_refused_with_the_key_and_the_remedy(sections, where, remedy):
 
 @pytest.mark.long
 def test_a_resolved_scenario_reads_back_as_itself():
-    from fedsim.scenario import read
-
     plain = read(digits(method="dfedavg")).resolved()
     assert not {"server", "cohort", "broadcast"} & set(plain)
     assert read(plain).resolved() == plain

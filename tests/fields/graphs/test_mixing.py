@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from nodes import network_of
 
 import fedsim
 from fedsim.errors import ScenarioError
@@ -82,8 +83,7 @@ def test_exponential_hears_the_powers_of_two_and_is_doubly_stochastic():
 
 
 def test_one_peer_after_another_is_the_mean_of_all_where_n_is_a_power_of_two():
-    settings = NetworkSettings(fedsim.fields.graphs.topology.exponential(peers="one"), weights=None)
-    network = Network(settings, nodes=8, seed=0, rounds=9)
+    network = network_of({"kind": "exponential", "peers": "one"}, 8, rounds=9)
     product = np.eye(8)
     for r in (1, 2, 3):
         W = matrix_of(network.mixing(r))
@@ -136,11 +136,7 @@ def test_columns_of_a_directed_graph_add_up_to_one_with_links_down():
 
 @pytest.mark.parametrize("topology, nodes", [*UNDIRECTED, ("exponential", 10), ("complete", 6)])
 def test_a_table_has_every_link_once_and_no_node_twice_in_a_row(topology, nodes):
-    section = fedsim.fields.graphs.section.checked(
-        "", "t", topology, fedsim.fields.graphs.section.ANNOTATION
-    )
-    settings = fedsim.fields.graphs.section.network_settings(section)
-    network = Network(settings, nodes, seed=0, rounds=1)
+    network = network_of(topology, nodes, rounds=1)
     matrix = network.mixing(1)
     rows, columns = network.shape
     assert rows * columns < len(matrix.source) + rows
@@ -158,9 +154,7 @@ def test_a_table_has_every_link_once_and_no_node_twice_in_a_row(topology, nodes)
 
 
 def test_gap_of_a_large_graph_by_its_largest_eigenvalues(monkeypatch):
-    network = Network(
-        NetworkSettings(fedsim.fields.graphs.topology.torus(rows=4), "metropolis"), 24, 0, 1
-    )
+    network = network_of({"kind": "torus", "rows": 4}, 24, rounds=1)
     exact = gap_of(network.mixing(1))
     monkeypatch.setattr("fedsim.fields.graphs.topology.spectrum.DENSE", 5)
     assert gap_of(network.mixing(1)) == pytest.approx(exact, abs=1e-9)
