@@ -148,11 +148,14 @@ def test_what_shares_returns_is_held_against_the_model(shares, says):
         )
 
 
-def ran(more=None):
+def fedper(**sections) -> dict:
     client = {**written()["client"], "kind": "fedper"}
     server = ["mean", {"kind": "sgd", "lr": 0.7}]
-    sections = {"numerics": {"lanes": 4}, "server": server, "client": client, **(more or {})}
-    return fedsim.run(written(**sections))
+    return written(**{"numerics": {"lanes": 4}, "server": server, "client": client, **sections})
+
+
+def ran(**sections) -> fedsim.Result:
+    return fedsim.run(fedper(**sections))
 
 
 # ------------------------------------------------------------------------------- what stays, costs
@@ -161,12 +164,8 @@ def ran(more=None):
 @pytest.mark.long
 def test_heads_of_absent_clients_and_of_lost_messages_stay_as_they_began():
     lost = [1, 7]
-    more = {
-        "wire": ["nonfinite"],
-        "fleet": {"malicious": lost},
-        "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 7]]},
-    }
-    result = ran(more=more)
+    cohort = {"kind": "listed", "rounds": [[0, 1], [2, 7]]}
+    result = ran(wire=["nonfinite"], fleet={"malicious": lost}, cohort=cohort)
     heads, start = result.state()["client"]["head"]["layer1"]["W"], result.model()["layer1"]["W"]
     moved = np.flatnonzero((heads != start).any((1, 2)))
     assert moved.tolist() == [0, 2] and result.state()["client"]["head"]["layer0"]["W"] is None
@@ -174,19 +173,16 @@ def test_heads_of_absent_clients_and_of_lost_messages_stay_as_they_began():
 
 @pytest.mark.long
 def test_bytes_and_norms_count_the_leaves_that_travel():
-    result = ran(more={"evaluate": {"every": 1, "diagnostics": True}})
+    diagnosed = {"evaluate": {"every": 1, "diagnostics": True}}
+    result = ran(**diagnosed)
     body = 4 * (64 * 8 + 8)
     last = result.rounds.iloc[-1]
     assert last["bytes_up"] == last["bytes_down"] == 4 * 5 * body
     told = forecast(result.experiment)
     assert told["bytes_up_a_round"] == told["bytes_down_a_round"] == 5 * body
-    cost = next(
-        iter(result.experiment.plans.values())
-    ).cost  # what a plan knows before the training
+    cost = result.experiment.plans[0].cost  # what a plan knows before the training
     assert cost.up == cost.down == body
-    everything = ran(
-        more={"evaluate": {"every": 1, "diagnostics": True}, "client": written()["client"]}
-    )
+    everything = ran(**diagnosed, client=written()["client"])
     assert (result.rounds["update_norm"].iloc[1] < everything.rounds["update_norm"].iloc[1]).all()
 
 
@@ -194,17 +190,14 @@ def test_bytes_and_norms_count_the_leaves_that_travel():
 @pytest.mark.parametrize(
     ("more", "up", "down"),
     [
-        (
-            {"wire": [{"kind": "top_k", "k": 10}]},
-            10 * 42,
-            32 * 520,
-        ),  # bits: a value, and ⌈log2 520⌉ for its index
+        # bits: a value, and ⌈log2 520⌉ for its index
+        ({"wire": [{"kind": "top_k", "k": 10}]}, 10 * 42, 32 * 520),
         ({"wire": [{"kind": "cast", "dtype": "bfloat16"}]}, 16 * 520, 32 * 520),
         ({"broadcast": [{"kind": "cast", "dtype": "bfloat16"}]}, 32 * 520, 16 * 520),
     ],
 )
 def test_codecs_see_the_leaves_that_travel(more, up, down):
-    result = ran(more=more)
+    result = ran(**more)
     last = result.rounds.iloc[-1]
     assert (last["bytes_up"], last["bytes_down"]) == (4 * 5 * -(-up // 8), 4 * 5 * -(-down // 8))
     assert result.clients["personal_loss"].notna().all()
@@ -215,19 +208,14 @@ def test_codecs_see_the_leaves_that_travel(more, up, down):
 
 def by_hand(result) -> np.ndarray:
     """Loss of every client's own two-layer network on its own test samples, in NumPy."""
-    f, model, head = (
-        next(iter(result.experiment.plans.values())).federation,
-        result.model(),
-        result.state()["client"]["head"],
-    )
+    f = result.experiment.plans[0].federation
+    model, head = result.model(), result.state()["client"]["head"]
     x, y = np.concatenate([f.train.x, f.test.x]), np.concatenate([f.train.y, f.test.y])
     losses = []
     for k in range(f.N):
         rows = f.test_holders.indices[f.test_holders.owner == k]
-        hidden = np.maximum(
-            x[rows].reshape(len(rows), -1) * f.scale @ model["layer0"]["W"] + model["layer0"]["b"],
-            0,
-        )
+        pixels = x[rows].reshape(len(rows), -1) * f.scale
+        hidden = np.maximum(pixels @ model["layer0"]["W"] + model["layer0"]["b"], 0)
         z = hidden @ head["layer1"]["W"][k] + head["layer1"]["b"][k]
         losses.append(np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(rows)), y[rows]]))
     return np.array(losses)
@@ -245,19 +233,20 @@ def test_scores_are_those_of_each_client_s_own_model(room, monkeypatch):
 @pytest.mark.long
 def test_without_test_samples_of_their_own_there_are_no_scores():
     data = {k: v for k, v in written()["data"].items() if k != "client_test"}
-    result = ran(more={"data": data})
+    result = ran(data=data)
     assert not [name for name in result.clients if name.startswith("personal")]
     (note,) = [note for note in notes(result.experiment) if "personal" in note]
-    assert "set data.client_test" in note and not [
-        note for note in notes(ran().experiment) if "personal" in note
-    ]
+    assert "set data.client_test" in note
+    scenario = read(fedper())
+    with numerics(scenario):
+        assert not [note for note in notes(build(scenario)) if "personal" in note]
 
 
 @pytest.mark.long
 def test_clients_that_never_train_are_scored_with_the_head_of_the_start():
     data = {**written()["data"], "test": {"clients": 0.25}}
     del data["client_test"]
-    clients = ran(more={"data": data}).clients
+    clients = ran(data=data).clients
     never = clients["samples"] == 0
     assert never.sum() == 3 and clients["personal_loss"].notna().equals(never)
     np.testing.assert_allclose(
@@ -300,13 +289,13 @@ def test_a_client_method_knows_whom_the_attacker_controls(lanes):
     assert np.flatnonzero(~moved).tolist() == [2, 5]
 
 
-@pytest.mark.parametrize("wanted", [pytest.param(0, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize(
-    "data",
+    ("wanted", "data"),
     [
-        pytest.param({"client_test": 0.3}, id="own"),
-        pytest.param({}, id="none", marks=pytest.mark.long),
-        pytest.param({"test": {"clients": 0.4}}, id="held out", marks=pytest.mark.long),
+        pytest.param(3, {"client_test": 0.3}, id="own samples"),
+        pytest.param(0, {"client_test": 0.3}, id="nobody", marks=pytest.mark.long),
+        pytest.param(3, {}, id="samples of all", marks=pytest.mark.long),
+        pytest.param(3, {"test": {"clients": 0.4}}, id="new clients", marks=pytest.mark.long),
     ],
 )
 def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data):
@@ -315,9 +304,8 @@ def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data)
     runs = [
         fedsim.run({**base, "data": sections, "evaluate": {"clients": n}}) for n in ("all", wanted)
     ]
-    whole, some = (
-        run.clients.get("global_accuracy", run.clients["samples"] * np.nan) for run in runs
-    )
+    unscored = runs[0].clients["samples"] * np.nan
+    whole, some = (run.clients.get("global_accuracy", unscored) for run in runs)
     assert some.notna().sum() == min(wanted, whole.notna().sum()) and whole.notna().any()
     assert (some[some.notna()] == whole[some.notna()]).all()
     assert runs[0].rounds.equals(runs[1].rounds)
@@ -329,6 +317,5 @@ def test_clients_without_test_samples_are_not_drawn_to_be_scored():
     x, y, ids = np.eye(19, 3), np.arange(19) % 2, np.array([*range(9), *[9] * 10])
     data = {"partition": "natural", "client_test": 0.3}
     written = {"name": "few", "rounds": 1, "data": data, "evaluate": {"clients": 1}}
-    for seed in range(3):
-        clients = fedsim.run(written, data=fedsim.Arrays(x, y, client=ids), seeds=[seed]).clients
-        assert clients["global_accuracy"].notna().tolist() == [False] * 9 + [True]
+    clients = fedsim.run(written, data=fedsim.Arrays(x, y, client=ids), seeds=3).clients
+    assert clients["global_accuracy"].notna().tolist() == 3 * ([False] * 9 + [True])

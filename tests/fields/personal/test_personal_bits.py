@@ -1,57 +1,24 @@
-"""Personal methods and parts of the model: the same bytes after a kill, in blocks, on devices.
+"""Personal methods and parts of the model: the same bytes after a kill and in blocks.
 
-And how much memory ten thousand models of the clients' own take.
+On other devices, they are tried with all workloads. And how much memory ten thousand models of the
+clients' own take.
 """
 
-import functools
-import json
-import os
 import subprocess
 import sys
 
 import pytest
-from conftest import TESTS, if_whole, some
-from workloads import PERSONAL, digest, run
-
-import fedsim
+from conftest import if_whole
+from unchanged import run_of_same_bytes
+from workloads import PERSONAL
 
 pytestmark = pytest.mark.long
-
-
-class Killed(Exception):
-    """What ends a run without a word to anybody."""
-
-
-def kill_after_a_commit(experiment, seed, row):
-    if row.values["round"] == 2:
-        raise Killed
-
-
-@functools.cache
-def whole(name):
-    """The hash of an undisturbed run."""
-    return digest(run(name))
 
 
 @if_whole
 @pytest.mark.parametrize("name", PERSONAL)
 def test_a_kill_and_blocks_change_no_byte(name, tmp_path):
-    edits = ["numerics.block=3", "checkpoint.rounds=1"]
-    with pytest.raises(Killed):
-        run(name, edits=edits, out=tmp_path / "run", watch=kill_after_a_commit)
-    resumed = run(name, edits=edits, out=tmp_path / "run", resume=True)
-    assert digest(resumed) == whole(name)
-    assert fedsim.verify(tmp_path / "run").equal
-
-
-@if_whole
-def test_four_devices_change_no_byte():
-    names = some(PERSONAL, 4)
-    script = [sys.executable, str(TESTS / "workloads.py"), "2", *names]
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
-    done = subprocess.run(script, capture_output=True, text=True, env={**os.environ, **flags})
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {name: whole(name) for name in names}
+    run_of_same_bytes({"name": name, **PERSONAL[name]}, tmp_path, cut=2)
 
 
 MANY = """
