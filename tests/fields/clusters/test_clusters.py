@@ -29,20 +29,13 @@ from fedsim.fields.clusters.agreement import adjusted_rand
 from fedsim.fields.clusters.page import moves
 from fedsim.report.context import context_of
 from fedsim.report.page.fairness import fairness
-from fedsim.scenario import read
 
 long = pytest.mark.long
 CASES = [case for case in oracle("personalisation") if case["fn"] == "ifca"]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case["name"], marks=() if case["name"] == CASES[0]["name"] else long)
-        for case in CASES
-    ],
-)
+@long
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_ifca_is_that_of_the_reference(case):
     averaging = {"model": "models", "gradient": "gradients"}[case["params"]["averaging"]]
     steps = {} if averaging == "models" else {"steps": 1}
@@ -102,6 +95,8 @@ def test_each_model_has_its_own_momentum_and_an_empty_one_stays():
     final = np.array([losses(model) for model in seen[-1]])
     assert result.clients["cluster"][ALL].tolist() == final.argmin(0).tolist()
     assert result.clients["cluster"].isna().tolist() == [False] * 6 + [True]
+    with pytest.raises(ValueError, match="client 6 has no training samples"):
+        result.model(client=6)
 
 
 @pytest.fixture(scope="module")
@@ -157,18 +152,6 @@ def test_a_client_s_model_is_that_of_its_cluster(shifted):
     y = np.concatenate([federation.train.y, federation.test.y])
     right = shifted.predict(x[rows], seed=1, client=3).argmax(1) == y[rows]
     assert right.mean() == pytest.approx(clients["personal_accuracy"].iloc[3])
-
-
-@long
-@pytest.mark.parametrize("kind", ["cfl", "fedgroup", "ifca"])
-def test_a_client_of_a_group_has_the_model_of_the_group(kind):
-    result = played([ALL], client={"kind": kind})[1]
-    clients = result.clients
-    models = result.model()
-    for client, cluster in zip(ALL, clients["cluster"]):
-        np.testing.assert_array_equal(result.model(client=client), models[int(cluster)])
-    with pytest.raises(ValueError, match="client 6 has no training samples"):
-        result.model(client=6)
 
 
 @long
@@ -246,6 +229,8 @@ def test_cfl_is_that_of_the_paper(rule):
     state = result.state()["server"]
     assert state["cluster"][ALL].tolist() == cluster.tolist()
     assert result.clients["cluster"][ALL].tolist() == cluster.tolist()
+    own = [result.model(client=client) for client in ALL]
+    np.testing.assert_array_equal(own, seen[-1][cluster])
     for new, parent, number in tree:
         assert (state["parent"][new], state["split_round"][new]) == (parent, number)
 
@@ -264,24 +249,16 @@ def test_clusters_are_split_until_every_client_has_its_own():
 
 
 WRONG = [
-    # before any of them is made
     ({"method": "ifca(clusters=1000000000)"}, "client.clusters: 1000000000 models for 8 clients"),
     ({"client": "fedproto", "wire": ["sign_flip"]}, "sign_flip works on parameters, and fedproto"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("sections", "text"),
-    [
-        pytest.param(sections, text, marks=() if i in (1, 2) else long, id=text[:40])
-        for i, (sections, text) in enumerate(WRONG)
-    ],
-)
-def test_what_knows_a_single_model_is_refused(sections, text):
-    """More such sections are in tests/fits/checks.yaml."""
-    written = {**digits(), **sections}
+@pytest.mark.parametrize(("sections", "text"), WRONG, ids=["too many models", "prototypes"])
+def test_what_is_too_much_or_knows_a_single_model_is_refused(sections, text):
+    """Before any model is made. More such sections are in tests/fits/checks.yaml."""
     with pytest.raises(ScenarioError) as error:
-        fedsim.run(read(written))
+        fedsim.run({**digits(), **sections})
     assert text in str(error.value) and "; " in str(error.value)
 
 
@@ -289,12 +266,16 @@ SCARCE = {"name": "scarce", "data": {"kind": "gaussian_blobs", "samples": 60, "c
 START = {"W": np.zeros((20, 10)), "b": np.zeros(10)}
 
 
-@pytest.mark.parametrize("kind", ["ifca(clusters=2)", "fedem(components=2)"])
-@pytest.mark.parametrize(("params", "given"), [(START, "one model"), ([START] * 3, "a list of 3")])
-def test_start_models_are_as_many_as_clusters(kind, params, given):
-    name, _, _ = kind.partition("(")
-    with pytest.raises(ScenarioError, match=f"{given}, and {name} has 2 models; pass a list"):
-        fedsim.run({**SCARCE, "method": kind}, params=params)
+@pytest.mark.parametrize(
+    ("kind", "models", "params", "given"),
+    [
+        ("ifca", "clusters", START, "one model"),
+        ("fedem", "components", [START] * 3, "a list of 3"),
+    ],
+)
+def test_start_models_are_as_many_as_clusters(kind, models, params, given):
+    with pytest.raises(ScenarioError, match=f"{given}, and {kind} has 2 models; pass a list"):
+        fedsim.run({**SCARCE, "method": f"{kind}({models}=2)"}, params=params)
 
 
 def test_divisions_agree_by_chance_about_0():

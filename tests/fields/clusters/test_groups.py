@@ -23,17 +23,16 @@ def labels() -> np.ndarray:
     return np.random.default_rng(4).integers(0, C, sum(SIZES))
 
 
-def played(client, cohorts=COHORTS, **sections):
+def played(client, data=None):
     """Run two epochs of gradient descent on a softmax -> the models after every round, result."""
     written = {
         "name": "groups",
-        "rounds": len(cohorts),
-        "data": {"clients": len(SIZES), "test": 0.0, **sections.pop("data", {})},
-        "cohort": {"kind": "listed", "rounds": cohorts},
+        "rounds": len(COHORTS),
+        "data": {"clients": len(SIZES), "test": 0.0, **(data or {})},
+        "cohort": {"kind": "listed", "rounds": COHORTS},
         "numerics": {"dtype": "float64"},
         "client": {**client, "lr": LR, "batch": "full", "epochs": 2},
         "server": ["mean", {"kind": "sgd", "lr": STEP}],
-        **sections,
     }
     x, y = points()[0], labels()
     model = (lambda key: {"W": jnp.zeros((x.shape[1], C))}), (lambda p, x: x @ p["W"])
@@ -140,14 +139,16 @@ def best_parts(updates, k):
     return best[1]
 
 
-def check(reference, seen, result, cohorts=COHORTS):
+def check(reference, seen, result):
     k = reference.k
-    for number, (cohort, got) in enumerate(zip(cohorts, seen, strict=True), start=1):
+    for number, (cohort, got) in enumerate(zip(COHORTS, seen, strict=True), start=1):
         reference.round(cohort, number)
         np.testing.assert_allclose(got, [*reference.theta, reference.start], **NEAR)
     expected = [reference.cluster.get(i, k) for i in range(len(SIZES))]
     assert result.state()["server"]["cluster"].tolist() == expected
     assert set(expected[:-1]) == set(range(k))
+    own = [result.model(client=client)["W"] for client in ALL]
+    np.testing.assert_allclose(own, [reference.theta[reference.cluster[i]] for i in ALL], **NEAR)
 
 
 @long
