@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 NAMES = ["update_norm", "drift", "cosine"]
 SCENARIO = {
     "name": "diagnosis",
-    "rounds": 4,
+    "rounds": 6,
     "seeds": 2,
     "data": {"kind": "digits", "clients": 12, "partition": {"kind": "dirichlet", "alpha": 0.3}},
     "cohort": {"kind": "uniform", "size": 6},
@@ -96,10 +96,14 @@ def test_equal_updates_do_not_drift():
     assert np.isnan(cosine)
 
 
+@pytest.fixture(scope="module")
+def asked() -> fedsim.Result:
+    return fedsim.run(SCENARIO, edits=ASKED)
+
+
 @pytest.mark.long
-def test_diagnosis_changes_nothing_else():
+def test_diagnosis_changes_nothing_else(asked):
     plain = fedsim.run(SCENARIO)
-    asked = fedsim.run(SCENARIO, edits=ASKED)
     columns = [*NAMES, "honest_distance"]
     assert not set(NAMES) & set(plain.rounds)
     assert list(asked.rounds)[-4:] == columns
@@ -114,14 +118,13 @@ def test_diagnosis_changes_nothing_else():
 
 
 @pytest.mark.long
-def test_columns_resume_after_a_commit_and_are_means_since_the_previous_row(tmp_path):
-    out = tmp_path / "out"
-    every = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=6"]).rounds
-    short = fedsim.run(SCENARIO, edits=[*ASKED, "rounds=5", "evaluate.every=2"], out=out)
+def test_columns_resume_after_a_commit_and_are_means_since_the_previous_row(asked, tmp_path):
+    every = asked.rounds
+    edits = [*ASKED, "evaluate.every=2"]
+    short = fedsim.run(SCENARIO, edits=[*edits, "rounds=5"], out=tmp_path)
     assert len(short.rounds) == 8
 
-    edits = [*ASKED, "rounds=6", "evaluate.every=2"]
-    prolonged = fedsim.run(SCENARIO, edits=edits, out=out, resume=True)
+    prolonged = fedsim.run(SCENARIO, edits=edits, out=tmp_path, resume=True)
     rows = prolonged.rounds.set_index(["seed", "round"])
     for seed, first in itertools.product((0, 1), (1, 3, 5)):
         of_seed = every[every["seed"] == seed]
