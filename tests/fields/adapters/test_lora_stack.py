@@ -4,6 +4,21 @@ import jax
 import numpy as np
 import pytest
 from conftest import if_whole
+from test_lora_mean import (
+    BROKEN,
+    COHORTS,
+    LR,
+    OWNER,
+    SERVER_LR,
+    STEPS,
+    X,
+    Y,
+    close,
+    m,
+    n,
+    r,
+    run,
+)
 from unchanged import run_of_same_bytes
 
 import fedsim
@@ -17,49 +32,13 @@ from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
-RNG = np.random.default_rng(6)
-m, r, n = 7, 2, 6
 ALPHA = 3.0
-X = RNG.normal(size=(20, m))
-Y = X @ RNG.normal(size=(m, n))
-OWNER = np.repeat([0, 1, 2, 3], [8, 6, 4, 2])
-COHORTS = [[0, 1, 3], [2], [0, 2, 3], [0, 1], [0, 1, 3]]
-BROKEN = 2  # a client whose messages are not finite: nobody is left of the second round
-LR, STEPS, SERVER_LR = 0.05, 3, 0.5
+ADAPTER = {"kind": "lora", "rank": r, "alpha": ALPHA}
 PAIR_BYTES = 4 * r * (m + n)
-
-
-def written(**sections) -> dict:
-    return {
-        "name": "stacked",
-        "rounds": len(COHORTS),
-        "data": {"partition": "natural"},
-        "model": {
-            "kind": "linear",
-            "bias": False,
-            "adapter": {"kind": "lora", "rank": r, "alpha": ALPHA},
-        },
-        "cohort": {"kind": "listed", "rounds": COHORTS},
-        "client": {"lr": LR, "batch": "full", "steps": STEPS},
-        "wire": ["nonfinite"],
-        "fleet": {"malicious": [BROKEN]},
-        "server": [{"kind": "lora_mean", "how": "stack"}, {"kind": "sgd", "lr": SERVER_LR}],
-        "evaluate": {"every": 1},
-        "numerics": {"dtype": "float64"},
-        **sections,
-    }
-
-
-def run(**sections) -> fedsim.Result:
-    return fedsim.run(written(**sections), data=fedsim.Arrays(X, Y, client=OWNER))
 
 
 def base_of(result) -> np.ndarray:
     return np.asarray(result.model()["W"]["base"])
-
-
-def close(a, b, tolerance=1e-12):
-    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 # ------------------------------------------------------------------------------------- by hand
@@ -107,7 +86,7 @@ def by_hand(result) -> np.ndarray:
 @pytest.mark.long
 def test_the_weights_take_the_exact_sum_and_bytes_are_those_of_the_stack():
     """Some of the clients, a round without anyone, new adapters, half a server step."""
-    result = run()
+    result = run("stack", model={"kind": "linear", "bias": False, "adapter": ADAPTER})
     close(base_of(result), by_hand(result))
     pair = result.model()["W"]
     assert not np.any(pair["lora_B"])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from conftest import if_whole
 from reference.scenarios import consecutive
-from unchanged import run_of_same_bytes
+from test_submodels import BROKEN, COHORTS, OWNER, SERVER_LR, SIZES, STEPS
+from test_submodels import written as of_parts
 
 import fedsim
 from fedsim.errors import ScenarioError
@@ -18,36 +19,20 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(4)
 m, n, R = 7, 6, 3
 ALPHA = 3.0
-SIZES = (8, 6, 0, 4, 2, 7)  # the third has no samples
 X = RNG.normal(size=(sum(SIZES), m))
 Y = X @ RNG.normal(size=(m, n))
-OWNER = np.repeat(range(len(SIZES)), SIZES)
 RANKS = [3, 2, 1, 2, 3, 3]  # in every cohort one has all columns
-COHORTS = [[0, 1, 3], [5], [1, 3, 4], [0, 1, 2, 3, 4], [1, 4]]
-BROKEN = 5  # a client whose messages are not finite: nobody is left of the second round
-LR, STEPS, SERVER_LR = 0.05, 3, 0.5
+LR = 0.05
+ADAPTER = {"kind": "lora", "rank": R, "alpha": ALPHA}
 
 
 def written(how: str, rank: dict | None, **sections) -> dict:
-    client = {"lr": LR, "batch": "full", "steps": STEPS}
-    return {
-        "name": "ranks",
-        "rounds": len(COHORTS),
-        "data": {"clients": len(SIZES), "test": 0.0},
-        "model": {
-            "kind": "linear",
-            "bias": False,
-            "adapter": {"kind": "lora", "rank": R, "alpha": ALPHA},
-        },
-        "cohort": {"kind": "listed", "rounds": COHORTS},
-        "wire": ["nonfinite"],
-        "fleet": {"malicious": [BROKEN]},
+    client = {"lr": LR, **({"rank": rank} if rank else {}), **sections.pop("client", {})}
+    defaults = {
+        "model": {"kind": "linear", "bias": False, "adapter": ADAPTER},
         "server": [{"kind": "lora_mean", "how": how}, {"kind": "sgd", "lr": SERVER_LR}],
-        "evaluate": {"every": 1},
-        "numerics": {"dtype": "float64"},
-        **sections,
-        "client": {**client, **sections.get("client", {}), **({"rank": rank} if rank else {})},
     }
+    return of_parts(None, client=client, **{**defaults, **sections})
 
 
 def run(how: str, rank: dict | None, **sections) -> fedsim.Result:
@@ -233,24 +218,6 @@ def test_seconds_follow_the_rank():
     speed = plain.experiment.plans[0].machines.speed.step
     expected = 0.15 * pair_bytes(1) * ranks + steps * speed * share
     np.testing.assert_allclose(plan.seconds, expected, rtol=1e-12)
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["factors", "product", "stack"])
-def test_kills_and_blocks_change_no_byte(how, tmp_path):
-    sections = {
-        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 9, "client_test": 0.2},
-        "model": {"kind": "mlp", "hidden": [6], "adapter": {"kind": "lora", "rank": 4, "alpha": 2}},
-        "cohort": {"kind": "uniform", "size": 5},
-        "client": {"lr": 0.1, "batch": 8},
-        "server": [{"kind": "clip", "norm": 1.0}, {"kind": "lora_mean", "how": how}],
-        "fleet": {"dropout": 0.1},
-        "wire": [],
-        "numerics": {},
-    }
-    scenario = written(how, {"ranks": [1, 2, 4]}, **sections, rounds=4)
-    run_of_same_bytes(scenario, tmp_path, cut=2)
 
 
 def test_a_mean_of_pairs_of_one_rank_is_refused():

@@ -10,15 +10,15 @@ import sys
 import pytest
 from conftest import if_whole
 from unchanged import run_of_same_bytes
-from workloads import PERSONAL
+from workloads import PERSONAL, WORKLOADS
 
 pytestmark = pytest.mark.long
 
 
 @if_whole
-@pytest.mark.parametrize("name", PERSONAL)
+@pytest.mark.parametrize("name", [*PERSONAL, "ranks"])
 def test_a_kill_and_blocks_change_no_byte(name, tmp_path):
-    run_of_same_bytes({"name": name, **PERSONAL[name]}, tmp_path, cut=2)
+    run_of_same_bytes({"name": name, **WORKLOADS[name]}, tmp_path, cut=2)
 
 
 MANY = """

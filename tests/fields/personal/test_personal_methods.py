@@ -51,16 +51,8 @@ def written(case: dict) -> dict:
     return sections
 
 
-def cases():
-    """Yield the cases; long are those of which there is a harder one, with absent clients."""
-    for case in CASES:
-        easier = case["name"].endswith("/quad4") or case["params"].get("lam") == 1.0
-        marks = [pytest.mark.long] * easier
-        yield pytest.param(case, id=case["name"], marks=marks)
-
-
-@pytest.mark.quick(26)
-@pytest.mark.parametrize("case", list(cases()))
+@pytest.mark.quick(len(CASES))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_trajectory(case):
     near = {"rtol": case["rtol"], "atol": case["atol"]}
     got, result = trajectory(written(case), **problem(case))

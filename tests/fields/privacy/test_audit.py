@@ -9,6 +9,7 @@ import pytest
 from cohorts import cohort_of
 from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
+from test_private_runs import context
 
 import fedsim
 from fedsim import tree
@@ -20,7 +21,6 @@ from fedsim.fields.privacy.mechanism import Mechanism
 from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.planting import canary_direction
 from fedsim.fields.privacy.private_mean import Bound, private_mean
-from fedsim.types import Context
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -78,21 +78,11 @@ def test_coins_are_fair_and_the_same_for_a_seed():
 
 
 def aggregate(rows: np.ndarray, canary: list[bool], audited: bool = True) -> np.ndarray:
-    """The aggregate of clients 4, 5, ... under C = 0.5, without noise, of four expected ones."""
+    """The aggregate of clients 4, 5 and 6 under C = 0.5, without noise, of four expected ones."""
     rule = private_mean(Bound(0.5), 0.0, gaussian(), audited=audited)
-    context = Context(
-        key=jax.random.key(0),
-        round=1,
-        N=jnp.float32(8),
-        lr=jnp.float32(1),
-        shared={},
-        ids=jnp.arange(4, 4 + len(rows)),
-        malicious=jnp.zeros(len(rows), bool),
-        expected=jnp.float32(4),
-        marked=jnp.asarray(canary),
-    )
+    marked = context(())._replace(ids=jnp.arange(4, 7), marked=jnp.asarray(canary))
     updates = cohort_of(rows.astype(np.float32))
-    return np.asarray(jax.jit(rule.apply)(updates, rule.init(updates.delta[0], None), context)[0])
+    return np.asarray(jax.jit(rule.apply)(updates, rule.init(updates.delta[0], None), marked)[0])
 
 
 def test_a_canary_moves_the_sum_by_the_bound_in_its_own_direction():
