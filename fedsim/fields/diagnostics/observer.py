@@ -1,14 +1,34 @@
 """What is measured of a round on request (`evaluate.diagnostics`)."""
 
+import math
 from typing import NamedTuple
 
-from fedsim.engine.records import RoundState, TrainedBlock
+import numpy as np
+
+from fedsim.engine.meters.meter import Columns, Meter, Since
+from fedsim.engine.records import DispatchedRound, RoundState, TrainedBlock
 from fedsim.engine.server_records import Messages, ServerUpdate
 from fedsim.engine.summing import Sum
 from fedsim.engine.threads import run_in_threads
 from fedsim.fields.diagnostics.deviation import Distances, HonestSum
 from fedsim.fields.diagnostics.diagnosis import Diagnosis, UpdateSums, add_updates, diagnose
-from fedsim.fields.diagnostics.meter import Measures
+
+
+class Measures(Meter):
+    """Averages the measures of the rounds since the last row."""
+
+    def after(self, dispatched: DispatchedRound, since: Since) -> None:
+        """Add a round; one with too few clients is not finite and says nothing."""
+        values = {}
+        for name, by_run in dispatched.observed._asdict().items():
+            values[name] = float(np.asarray(by_run)[dispatched.index])
+        if all(map(math.isfinite, values.values())):
+            since.add(diagnosed=1, **values)
+
+    def row(self, round: int, since: Since) -> Columns:
+        """Return the means over the rounds that were measured."""
+        rounds = since["diagnosed"]
+        return {name: since[name] / rounds if rounds else None for name in Diagnosis._fields}
 
 
 class Measured(NamedTuple):

@@ -4,18 +4,22 @@ from collections.abc import Hashable
 from functools import partial
 from typing import Any
 
+import numpy as np
+from jaxtyping import Int
+
 from fedsim.assemble.components import link_at
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.message_bytes import bytes_down, bytes_up
 from fedsim.assemble.section_keys import hashable_sections
-from fedsim.engine.downlink import Downlink
+from fedsim.compose import max_bytes
+from fedsim.engine.downlink import Downlink, bytes_of
 from fedsim.engine.server import Server
+from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.field import Field, ServerParts, ServerSetting
 from fedsim.fields.downlink import checks
-from fedsim.fields.downlink.downlink import EncodedDownlink
 from fedsim.fields.downlink.sending import Encoding
-from fedsim.fleet import Plan
+from fedsim.fleet import Plan, RoundPlan
 from fedsim.types import Shared
 
 PARTIAL_CODECS = frozenset({"top_k", "rand_k", "threshold", "low_rank"})  # drop most of a vector
@@ -42,6 +46,26 @@ def _message_bytes(facts: Facts) -> tuple[int, int] | None:
     if not facts.broadcast:
         return None
     return bytes_up(facts), bytes_down(facts, facts.broadcast)
+
+
+class EncodedDownlink(Downlink):
+    """Counts the bytes that every client receives of an encoded model."""
+
+    def __init__(self, sender: Encoding, plan: Plan, shared: Shared):
+        client = sender.pipeline.client
+        super().__init__(
+            plan.federation.N,
+            *bytes_of(client, shared),
+            recursive=sender.codec.recursive,
+            left_out=plan.left_out,
+        )
+        self.codec = sender.codec
+        self.params = shared_leaves(client, shared["params"])
+
+    def foresee(self, plan: Plan, work: RoundPlan) -> Int[np.ndarray, " K"]:
+        """Count the most that the clients of a planned round receive, as `deliver`."""
+        encoded = max_bytes(self.codec, self.params)
+        return self.deliver(work.receivers, self.all_bytes - self.model_bytes + encoded)
 
 
 def _downlink(server: Server, plan: Plan, shared: Shared) -> Downlink | None:

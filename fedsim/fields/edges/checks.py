@@ -1,9 +1,10 @@
 """Clients of edges, and their cloud: what they are for a run, and what must hold."""
 
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.feasibility import at_most
@@ -13,11 +14,10 @@ from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.assemble.wire import remembers
 from fedsim.compose import reads_updates_alone
 from fedsim.compose.groups import NOBODY, group_of
-from fedsim.fields.edges.clients import at_edge
 from fedsim.fields.edges.hierarchical import Hierarchy
 from fedsim.fields.edges.times import EdgeTimes
 from fedsim.fields.graphs.keys import TopologyCommon, is_graph
-from fedsim.types import Client, Rule
+from fedsim.types import Bank, Client, Grouping, Rule
 
 PATH = ("topology",)
 
@@ -29,11 +29,28 @@ def hierarchy_of(topology: Any) -> Hierarchy | None:
     return factory_of(topology)()
 
 
+class Edges(NamedTuple):
+    """The server's state of its groups."""
+
+    cluster: Int[Array, " N"]  # the edge of every client
+    clusters: Int[Array, ""]  # edges
+
+
 def with_edges(client: Client, hierarchy: Hierarchy | None) -> Client:
-    """Return a client method as it trains under edges; unchanged where there are none."""
+    """Return a method whose clients have the model of their edge in place of a shared one.
+
+    It is unchanged where there are no edges.
+    """
     if hierarchy is None:
         return client
-    return at_edge(client, hierarchy.edges, partial(group_of, hierarchy.groups))
+    groups = hierarchy.groups
+
+    def init(task, params, present, k):
+        del task, params
+        edge_of = group_of(groups, len(present))
+        return Edges(jnp.asarray(edge_of), jnp.asarray(k, jnp.int32))
+
+    return client._replace(server=Bank(models=hierarchy.edges, grouping=Grouping(init)))
 
 
 def edge_times(hierarchy: Hierarchy, clients: int, model_bytes: int) -> EdgeTimes:

@@ -79,7 +79,8 @@ class Cloud:
         variables, links = closed.server
         optimiser = links.pop("optimiser")
         after = CloudState(variables["params"], jnp.zeros_like(weight), links, optimiser)
-        of_cloud = {**shared, **_to_all(variables, self.edges)}
+        to_edges = lambda leaf: jnp.broadcast_to(leaf, (self.edges, *leaf.shape))
+        of_cloud = {**shared, **jax.tree.map(to_edges, variables)}
         steps = meets & ~closed.skipped
         info = {
             SENT: jnp.sum(sent, dtype=jnp.int32),
@@ -97,8 +98,3 @@ class Cloud:
             round=start.round, lr=jnp.zeros_like(start.samples), samples=start.samples
         )
         return lambda phase: context._replace(key=jax.random.fold_in(key, int(phase)))
-
-
-def _to_all(variables: Tree, edges: int) -> Tree:
-    """Return the same variables for every edge `[k, ...]`."""
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (edges, *leaf.shape)), variables)

@@ -7,14 +7,14 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import links_at, locate_link_errors
 from fedsim.assemble.section_keys import HashableSection
 from fedsim.assemble.traits import Voice
-from fedsim.engine.meters import Meter
+from fedsim.engine.meters.meter import Columns, Meter, Since
+from fedsim.engine.records import DispatchedRound
 from fedsim.field import Field, RunSetting, SeedSetting, ServerParts, ServerSetting
 from fedsim.fields.clusters.bank import BankServer
 from fedsim.fields.edges import checks
 from fedsim.fields.edges.checks import edge_times, hierarchy_of, with_edges
-from fedsim.fields.edges.cloud import Cloud
+from fedsim.fields.edges.cloud import RECEIVED, SENT, Cloud
 from fedsim.fields.edges.hierarchical import Hierarchy
-from fedsim.fields.edges.meter import CloudTraffic
 from fedsim.fields.edges.times import WaitingEdges
 from fedsim.fields.graphs.keys import is_graph
 from fedsim.fleet.plan import Conditions
@@ -98,6 +98,26 @@ def _conditions(conditions: Conditions, setting: SeedSetting) -> Conditions:
     """Edges go on by themselves; they and the cloud send whole models."""
     times = edge_times(setting.planned, setting.federation.N, model_bytes=setting.down)
     return conditions._replace(waiting=lambda plan: [WaitingEdges(times)])
+
+
+class CloudTraffic(Meter):
+    """Counts the bytes between edges and their cloud, which send whole models."""
+
+    stored = ("cloud_totals",)
+
+    def __init__(self, model_bytes: int):
+        self.model_bytes = model_bytes
+        self.cloud_totals = {"cloud_bytes_up": 0, "cloud_bytes_down": 0}
+
+    def after(self, dispatched: DispatchedRound, since: Since) -> None:
+        """Count a round."""
+        info = dispatched.report.info
+        self.cloud_totals["cloud_bytes_up"] += self.model_bytes * int(info[SENT])
+        self.cloud_totals["cloud_bytes_down"] += self.model_bytes * int(info[RECEIVED])
+
+    def row(self, round: int, since: Since) -> Columns:
+        """Return the totals."""
+        return dict(self.cloud_totals)
 
 
 def _meters(setting: RunSetting) -> list[Meter]:

@@ -4,19 +4,21 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.forecast import mean_of
 from fedsim.assemble.links import links_within
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.traits import Voice
+from fedsim.engine.meters.meter import Columns, Since
 from fedsim.engine.meters.traffic import Traffic
+from fedsim.engine.records import DispatchedRound
 from fedsim.field import Field, SeedSetting
 from fedsim.fields.graphs import checks
 from fedsim.fields.graphs.clients.nodes import at_node
 from fedsim.fields.graphs.form import Graph
 from fedsim.fields.graphs.keys import is_graph
-from fedsim.fields.graphs.meter import Exchanges
 from fedsim.fields.graphs.mixing import NodeMixing
 from fedsim.fields.graphs.network import Network, active_nodes
 from fedsim.fields.graphs.section import (
@@ -26,7 +28,6 @@ from fedsim.fields.graphs.section import (
     resolved_topology,
 )
 from fedsim.fields.graphs.topology import Topology
-from fedsim.fields.graphs.waiting import waiting_nodes
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.fleet.plan import Conditions
 from fedsim.scenario.scenario import Scenario
@@ -61,6 +62,38 @@ def _planned(facts: Facts) -> Any:
     return facts.maybe("network")
 
 
+class WaitingNodes:
+    """Nodes of a graph: each waits for those whom it hears."""
+
+    name = "nodes"
+
+    def __init__(self, network: Network):
+        self.network = network
+
+    def begin(self) -> Float[np.ndarray, " n"]:
+        """Return when each node can begin round 1."""
+        return np.zeros(self.network.nodes)
+
+    def next_start(
+        self, plan: Plan, work: RoundPlan, ids: np.ndarray, begins: Float[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """Return when each node can begin its next round, as `Waiting`."""
+        active = active_nodes(plan, work)
+        if not active.any():
+            return begins + work.seconds
+        seconds = plan.seconds
+        if not self.network.mixes(work.round):  # nothing is sent
+            seconds = plan.steps * plan.machines.speed.step
+        done = np.where(active, begins + seconds, begins)
+        return self.network.next_start(work.round, active, done)
+
+
+def waiting_nodes(network: Network, plan: Plan) -> list[WaitingNodes]:
+    """Return the nodes, unless all take equally long in every round: then none waits."""
+    unequal = bool(np.ptp(plan.seconds)) or network.settings.every > 1
+    return [WaitingNodes(network)] if unequal else []
+
+
 def _conditions(conditions: Conditions, setting: SeedSetting) -> Conditions:
     """Every node sends to, and receives from, each neighbour, and waits for those it hears."""
     rounds = setting.scenario.spec.rounds
@@ -83,6 +116,26 @@ def _message_bytes(facts: Facts) -> tuple[int, int] | None:
 
 def _form(client: Client, plan: Plan, initial: Shared) -> Graph | None:
     return None if plan.network is None else Graph()
+
+
+class Exchanges(Traffic):
+    """Counts messages between the nodes of a graph: one for every edge of a round."""
+
+    def count_messages(self, dispatched: DispatchedRound) -> None:
+        """Count the messages of a round; nodes that are away send and receive nothing."""
+        network = self.plan.network
+        assert isinstance(network, Network)
+        cohort = dispatched.cohort
+        source, target = network.traffic(cohort.round, active_nodes(self.plan, cohort)).T
+        size = np.asarray(dispatched.report.bytes, np.int64)[source]  # of each edge's message
+        np.add.at(self.sent, source, size)
+        np.add.at(self.downlink.received, target, size)
+        self.totals["bytes_up"] += int(size.sum())
+        self.totals["bytes_down"] += int(size.sum())
+
+    def row(self, round: int, since: Since) -> Columns:
+        """Return the totals, and that all nodes have one model before the first round."""
+        return {**super().row(round, since), "consensus": 0.0}
 
 
 def _traffic(plan: Plan) -> type[Traffic] | None:

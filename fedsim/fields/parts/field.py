@@ -13,9 +13,9 @@ from fedsim.field import Field, RunSetting, SeedSetting, ServerParts, ServerSett
 from fedsim.fields.parts import checks
 from fedsim.fields.parts.checks import levels_of, ranks_of, widths_of
 from fedsim.fields.parts.mean_of_parts import mean_of_parts
-from fedsim.fields.parts.meter import Sizes
 from fedsim.fields.parts.ranks import in_ranks
 from fedsim.fields.parts.submodels import Widths, in_widths
+from fedsim.fleet import Plan
 from fedsim.fleet.plan import Conditions
 from fedsim.types import Client, Model, Rule
 
@@ -59,6 +59,20 @@ def _planned(facts: Facts) -> Any:
 
 def _conditions(conditions: Conditions, setting: SeedSetting) -> Conditions:
     return conditions._replace(levels=setting.planned)
+
+
+class Sizes(Meter):
+    """Tells the size of every client."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+
+    def of_clients(self, listed: np.ndarray) -> dict[str, list]:
+        """Return `width` or `rank`."""
+        levels = self.plan.levels
+        assert levels is not None and self.plan.level is not None
+        sizes = levels.of_clients(np.array(levels.sizes), self.plan.level)
+        return {levels.name: sizes[listed].tolist()}
 
 
 def _meters(setting: RunSetting) -> list[Meter]:

@@ -126,13 +126,10 @@ def hypernetwork(model: Model, embedding: int, hidden: tuple[int, ...]) -> Model
         params = {"embedding": jnp.zeros(embedding, dtype), **layers, "last": last}
         return {**variables, "params": params}
 
-    def with_made(variables):
+    def apply(variables, x, **options):
         params = variables["params"]
         theta = params["theta"] if "theta" in params else made(params)
-        return {**variables, "params": theta}
-
-    def apply(variables, x, **options):
-        return model.apply(with_made(variables), x, **options)
+        return model.apply({**variables, "params": theta}, x, **options)
 
     return Model(
         init=init,

@@ -16,13 +16,13 @@ from fedsim.engine.meters import Meter
 from fedsim.field import Field, RunSetting, SeedSetting, ServerParts, ServerSetting
 from fedsim.fields.privacy import checks, samples
 from fedsim.fields.privacy.budget import PACKAGE, Budget, planned_budget, solve_privacy
-from fedsim.fields.privacy.canaries import draw_canaries
 from fedsim.fields.privacy.dp_sgd import dp_sgd
 from fedsim.fields.privacy.mechanism import Mechanism
 from fedsim.fields.privacy.meters import Epsilon, SampleEpsilon
 from fedsim.fields.privacy.noise_notes import noise_notes
 from fedsim.fields.privacy.private_mean import Bound, private_mean, private_sum
 from fedsim.fleet.plan import Conditions
+from fedsim.fleet.streams import Stream, generator
 
 
 class PrivacyKey(NamedTuple):
@@ -91,6 +91,28 @@ def _serves(parts: ServerParts, key: Any, setting: ServerSetting) -> ServerParts
         audited=key.audited,
     )
     return parts._replace(rule=rule)
+
+
+def draw_canaries(
+    count: int, eligible: np.ndarray, N: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw canaries among the eligible ids, and toss a fair coin for each.
+
+    The coins are independent, as the bound of the audit supposes.
+
+    Returns:
+      Masks `[N]` of those that take part like any other client, and send what the audit looks for,
+      and of those that take part in no round, as if they were no clients.
+    """
+    rng = generator(seed, Stream.CANARIES)
+    drawn = rng.choice(eligible, count, replace=False)
+    is_within = rng.random(count) < 0.5
+
+    within = np.zeros(N, bool)
+    within[drawn[is_within]] = True
+    without = np.zeros(N, bool)
+    without[drawn[~is_within]] = True
+    return within, without
 
 
 def _conditions(conditions: Conditions, setting: SeedSetting) -> Conditions:

@@ -21,7 +21,7 @@ def canary_direction(like: Tree, id: jax.Array) -> Tree:
     return tree.direction(like, key)
 
 
-def planting(width: int | None = None) -> Stage:
+def planting(width: int | None) -> Stage:
     """Return the stage in which canaries send their direction in place of an update.
 
     Its state is the bound C that the rule clips by. Random directions are nearly orthogonal to each

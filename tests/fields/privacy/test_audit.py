@@ -15,8 +15,8 @@ import fedsim
 from fedsim import tree
 from fedsim.compose import FAMILIES
 from fedsim.fields.privacy.audit_lines import findings
-from fedsim.fields.privacy.canaries import draw_canaries
 from fedsim.fields.privacy.counting.auditing import audited_epsilon
+from fedsim.fields.privacy.field import draw_canaries
 from fedsim.fields.privacy.mechanism import Mechanism
 from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.planting import canary_direction
