@@ -1,5 +1,6 @@
 """A few clients around two centres, whose local steps are known in closed form; and digits."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from reference.scenarios import consecutive
@@ -27,7 +28,7 @@ def means() -> np.ndarray:
     return np.array([x[owner == i].mean(0) for i in ALL])
 
 
-def played(cohorts, params=None, lr=0.2, steps=2, x=None, **sections):
+def played(cohorts, params=None, lr=0.2, steps=2, x=None, model=MODEL, **sections):
     """Run on the points, or others -> the server's models after every round, and the result."""
     x = points()[0] if x is None else x
     written = {
@@ -44,11 +45,11 @@ def played(cohorts, params=None, lr=0.2, steps=2, x=None, **sections):
     result = fedsim.run(
         written,
         data=fedsim.Arrays(x, np.zeros(len(x))),
-        model=MODEL,
+        model=model,
         params=params,
         partition=consecutive(SIZES),
         loss=lambda outputs, y: outputs,
-        watch=lambda e, s, row: seen.append(np.asarray(row.server.shared["params"])),
+        watch=lambda e, s, row: seen.append(jax.tree.map(np.asarray, row.server.shared["params"])),
     )
     return seen[1:], result
 

@@ -45,17 +45,17 @@ def networks():
     }
 
 
-MADE = {
-    "bottleneck": bottleneck(2),
-    "dora": dora(2),
-    "dual_lora": dual_lora(2),
+ADAPTERS = {
+    "bottleneck": bottleneck(r),
+    "dora": dora(r, 2 * r),
+    "dual_lora": dual_lora(r, 2 * r, 0.25),
     "ia3": ia3(),
-    "lora": lora(2, 6.0),
-    "vera": vera(5),
+    "lora": lora(r, 2 * r),
+    "vera": vera(r),
 }
 PLACES = [
     (kind, name)
-    for kind in MADE
+    for kind in ADAPTERS
     for name in ("mlp", "transformer", "cnn")
     if (kind, name) != ("bottleneck", "cnn")
 ]
@@ -67,7 +67,7 @@ def test_the_adapted_model_starts_as_the_model(kind, name):
     """Bit for bit; `dora` to rounding."""
     net, x = networks()[name]
     key = jax.random.key(3)
-    with_leaves = adapted(net, MADE[kind])
+    with_leaves = adapted(net, ADAPTERS[kind])
     plain, _ = net.apply(net.init(key), x, train=False)
     started, _ = with_leaves.apply(with_leaves.init(key), x, train=False)
     if kind == "dora":
@@ -107,16 +107,6 @@ def by_hand(kind: str, x, W, p) -> np.ndarray:
         return x @ (W + moved)
     h = x @ W
     return h + gelu(h @ p["adapter_D"] + p["adapter_d"]) @ p["adapter_U"] + p["adapter_u"]
-
-
-ADAPTERS = {
-    "bottleneck": bottleneck(r),
-    "dora": dora(r, 2 * r),
-    "dual_lora": dual_lora(r, 2 * r, 0.25),
-    "ia3": ia3(),
-    "lora": lora(r, 2 * r),
-    "vera": vera(r),
-}
 
 
 @pytest.mark.quick(3)

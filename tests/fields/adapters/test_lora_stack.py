@@ -125,10 +125,7 @@ def network(**sections) -> dict:
 
 
 COMPOSED = {
-    "clip": {"server": [{"kind": "clip", "norm": 1.0}, *network()["server"]]},
-    "codec": {"wire": [{"kind": "qsgd", "levels": 64}]},
     "momentum": {"server": [*network()["server"], {"kind": "sgd", "lr": 0.5, "momentum": 0.9}]},
-    "fedprox": {"client": {"kind": "fedprox", "mu": 0.1, "lr": 0.1, "batch": 8}},
     "fedper": {"client": {"kind": "fedper", "personal": ["layer1.b"], "lr": 0.1, "batch": 8}},
     "fine_tune": {"client": {"kind": "fine_tune", "lr": 0.1, "batch": 8}},
 }

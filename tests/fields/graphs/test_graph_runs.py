@@ -174,7 +174,6 @@ def sign_flipped(inputs, x, malicious: int):
 
 
 @pytest.mark.long
-@pytest.mark.quick(3)
 @pytest.mark.parametrize("rule", ["trimmed_mean", "clipped_gossip", "plain"])
 def test_robust_mixing_under_an_attack(rule):
     """Node 1 sends five times its step the other way, and goes on with its own."""

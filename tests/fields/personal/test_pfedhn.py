@@ -3,46 +3,18 @@
 import jax
 import numpy as np
 import pytest
-from near_points import ALL, MODEL, NEAR, SIZES, D, local, means, points
-from reference.scenarios import consecutive
-
-import fedsim
+from near_points import ALL, NEAR, SIZES, D, local, means, played
 
 COHORTS = [[0, 3, 4], [1, 2, 5], [6], [0, 1, 3, 5], ALL]
 E, H = 3, [4, 5]
-ALPHA, STEP, LR = 0.2, 0.7, 0.2
+ALPHA, STEP = 0.2, 0.7
 
 
-def played(rounds: int):
-    """Run on the points -> the server's parameters at the start and at the end, and the result."""
-    seen = []
-    written = {
-        "name": "points",
-        "rounds": rounds,
-        "data": {"clients": len(SIZES), "test": 0.0},
-        "cohort": {"kind": "listed", "rounds": COHORTS},
-        "numerics": {"dtype": "float64"},
-        "client": {
-            "kind": "pfedhn",
-            "embedding": E,
-            "hidden": H,
-            "hyper_lr": ALPHA,
-            "lr": LR,
-            "batch": "full",
-            "steps": 2,
-        },
-        "server": [{"kind": "mean", "weights": "uniform"}, {"kind": "sgd", "lr": STEP}],
-    }
-    x = points()[0]
-    result = fedsim.run(
-        written,
-        data=fedsim.Arrays(x, np.zeros(len(x))),
-        model=MODEL,
-        partition=consecutive(SIZES),
-        loss=lambda outputs, y: outputs,
-        watch=lambda e, s, row: seen.append(jax.tree.map(np.asarray, row.server.shared["params"])),
-    )
-    return seen[0], seen[-1], result
+def run(**sections):
+    """Run on the points -> the server's parameters after every round, and the result."""
+    client = {"kind": "pfedhn", "embedding": E, "hidden": H, "hyper_lr": ALPHA}
+    server = [{"kind": "mean", "weights": "uniform"}, {"kind": "sgd", "lr": STEP}]
+    return played(COHORTS, client=client, server=server, **sections)
 
 
 def forward(phi, v):
@@ -73,16 +45,17 @@ def test_pfedhn_is_that_of_the_paper():
 
     A model travels, and no hypernetwork.
     """
-    v = np.array(played(rounds=0)[2].state()["client"]["v"])
-    start, end, result = played(len(COHORTS))
-    embedding = start.pop("embedding")
-    phi = jax.tree.map(np.array, start)
+    v = np.array(run(rounds=0)[1].state()["client"]["v"])
+    seen, result = run()
+    end = seen[-1]
+    phi = jax.tree.map(np.array, result.experiment.shared[0]["params"])
+    embedding = phi.pop("embedding")
     for cohort in COHORTS:
         able = [i for i in cohort if SIZES[i]]
         pulls = []
         for i in able:
             theta, values = forward(phi, v[i])
-            by_phi, by_v = backward(phi, values, local(theta, means()[i], LR))
+            by_phi, by_v = backward(phi, values, local(theta, means()[i]))
             v[i] = v[i] + ALPHA * by_v
             pulls.append(by_phi)
         for layer in phi if able else ():

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from near_points import ALL, NEAR, SIZES, D, digits, means, points
-from reference.scenarios import consecutive
+from near_points import ALL, NEAR, SIZES, D, digits, means, played
 
 import fedsim
 from fedsim.compose import tag_of
@@ -15,34 +14,10 @@ COHORTS = [[0, 3, 4], [1, 2, 5], [6], [0, 1, 3, 5], ALL]
 MU, NU, STEP, LR, STEPS = 0.3, 0.8, 0.7, 0.2, 2
 
 
-def points_of(**client):
-    """Run on the points -> the server's parameters at the start and at the end, and all v."""
-    seen = []
-    written = {
-        "name": "points",
-        "rounds": len(COHORTS),
-        "data": {"clients": len(SIZES), "test": 0.0},
-        "cohort": {"kind": "listed", "rounds": COHORTS},
-        "numerics": {"dtype": "float64"},
-        "client": {"kind": "superfed", "lr": LR, "batch": "full", "steps": STEPS, **client},
-        "server": ["mean", {"kind": "sgd", "lr": STEP}],
-    }
-    x = points()[0]
-    model = (
-        lambda key: {"p": jax.random.normal(key, (D,)), "q": jnp.zeros(())},
-        lambda p, x: 0.5 * jnp.sum((p["p"] + p["q"] - x) ** 2, axis=-1),
-    )
-    result = fedsim.run(
-        written,
-        data=fedsim.Arrays(x, np.zeros(len(x))),
-        model=model,
-        partition=consecutive(SIZES),
-        loss=lambda outputs, y: outputs,
-        watch=lambda e, s, row: seen.append(jax.tree.map(np.asarray, row.server.shared["params"])),
-    )
-    messages = sum(map(len, COHORTS))
-    assert result.rounds["bytes_up"].iloc[-1] == 4 * (D + 1) * messages  # as of one model
-    return seen[0], seen[-1], result.state()["client"]["v"]
+MODEL = (
+    lambda key: {"p": jax.random.normal(key, (D,)), "q": jnp.zeros(())},
+    lambda p, x: 0.5 * jnp.sum((p["p"] + p["q"] - x) ** 2, axis=-1),
+)
 
 
 def xi(number: int, client: int, step: int) -> float:
@@ -80,7 +55,11 @@ def test_superfed_is_that_of_its_authors():
             for i in ALL
             for k in range(STEPS)
         }
-    start, end, got = points_of(mu=MU, nu=NU)
+    client = {"kind": "superfed", "mu": MU, "nu": NU}
+    server = ["mean", {"kind": "sgd", "lr": STEP}]
+    seen, result = played(COHORTS, model=MODEL, client=client, server=server)
+    start, end = result.experiment.shared[0]["params"], seen[-1]
+    got = result.state()["client"]["v"]
     x = flat(start["shared"])
     v = {i: flat(start["own"]) for i in ALL}
     sizes = np.array(SIZES, float)
@@ -104,6 +83,8 @@ def test_superfed_is_that_of_its_authors():
     for i in ALL:
         np.testing.assert_allclose(flat(jax.tree.map(lambda leaf, i=i: leaf[i], got)), v[i], **NEAR)
     np.testing.assert_array_equal(flat(end["own"]), flat(start["own"]))
+    messages = sum(map(len, COHORTS))
+    assert result.rounds["bytes_up"].iloc[-1] == 4 * (D + 1) * messages  # as of one model
 
 
 @pytest.mark.long

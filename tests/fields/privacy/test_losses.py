@@ -4,7 +4,7 @@ import itertools
 import math
 
 import pytest
-from scipy import integrate, optimize
+from scipy import optimize
 from scipy.special import ndtr
 
 from fedsim.fields.privacy.counting import gaussian, losses
@@ -14,73 +14,35 @@ DELTA = 1e-5
 SAMPLES = [(1.0, 0.1), (4.0, 0.01), (0.6, 0.02), (2.0, 0.5), (3.0, 0.9)]
 
 
-class OneRelease:
-    """(1 − q) N(0, z²) + q N(1, z²) against N(0, z²), in either direction, in closed form."""
+def delta_of(epsilon: float, z: float, q: float, removed: bool) -> float:
+    """The hockey-stick divergence of one release, by the point where the loss is ε.
 
-    def __init__(self, z: float, q: float, removed: bool):
-        self.z, self.q, self.removed = z, q, removed
-
-    def loss(self, x: float) -> float:
-        lost = math.log(1 - self.q + self.q * math.exp((2 * x - 1) / (2 * self.z**2)))
-        return lost if self.removed else -lost
-
-    def density(self, x: float) -> float:
-        without, present = (
-            math.exp(-((x - mean) ** 2) / (2 * self.z**2)) / (self.z * math.sqrt(2 * math.pi))
-            for mean in (0, 1)
-        )
-        return (1 - self.q) * without + self.q * present if self.removed else without
-
-    def delta(self, epsilon: float) -> float:
-        """The hockey-stick divergence, by the point where the loss is ε."""
-        sign = 1 if self.removed else -1
-        inside = math.exp(sign * epsilon) - 1 + self.q
-        if inside <= 0:  # the loss is larger, or smaller, everywhere
-            return 1 - math.exp(epsilon) if self.removed else 0.0
-        x = self.z**2 * math.log(inside / self.q) + 0.5
-        without, present = ndtr(-sign * x / self.z), ndtr(-sign * (x - 1) / self.z)
-        mixed = (1 - self.q) * without + self.q * present
-        if self.removed:
-            return mixed - math.exp(epsilon) * without
-        return without - math.exp(epsilon) * mixed
-
-    def delta_of_two(self, epsilon: float) -> float:
-        """That of two releases: of the second at what the first has left over."""
-        value, _ = integrate.quad(
-            lambda x: self.density(x) * self.delta(epsilon - self.loss(x)),
-            -12 * self.z,
-            1 + 12 * self.z,
-            points=[0.0, 1.0],
-            limit=400,
-            epsabs=1e-13,
-        )
-        return value
+    It is that of (1 − q) N(0, z²) + q N(1, z²) and N(0, z²), in either direction.
+    """
+    sign = 1 if removed else -1
+    inside = math.exp(sign * epsilon) - 1 + q
+    if inside <= 0:  # the loss is larger, or smaller, everywhere
+        return 1 - math.exp(epsilon) if removed else 0.0
+    x = z**2 * math.log(inside / q) + 0.5
+    without, present = ndtr(-sign * x / z), ndtr(-sign * (x - 1) / z)
+    mixed = (1 - q) * without + q * present
+    if removed:
+        return mixed - math.exp(epsilon) * without
+    return without - math.exp(epsilon) * mixed
 
 
-def exact(delta_of, delta: float) -> float:
-    if delta_of(0.0) <= delta:
-        return 0.0
-    return optimize.brentq(lambda epsilon: delta_of(epsilon) - delta, 0.0, 60.0, xtol=1e-12)
-
-
-def both(z: float, q: float):
-    return OneRelease(z, q, True), OneRelease(z, q, False)
+def exact(delta: float, *release) -> float:
+    """The ε at which a release has this δ."""
+    excess = lambda epsilon: delta_of(epsilon, *release) - delta
+    return 0.0 if excess(0.0) <= 0 else optimize.brentq(excess, 0.0, 60.0, xtol=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-9])
 @pytest.mark.parametrize(("z", "q"), SAMPLES)
 def test_one_release_is_never_below_the_closed_form_nor_far_above(z, q, delta):
-    closed = max(exact(release.delta, delta) for release in both(z, q))
+    closed = max(exact(delta, z, q, removed) for removed in (True, False))
     counted = losses.epsilon_after(z, q, delta, 1)
     assert closed - 1e-6 <= counted <= closed + 2e-5 * (1 + closed)
-
-
-@pytest.mark.quick(3)
-@pytest.mark.parametrize(("z", "q"), SAMPLES)
-def test_two_releases_are_never_below_an_integral_nor_far_above(z, q):
-    integral = max(exact(release.delta_of_two, DELTA) for release in both(z, q))
-    counted = losses.epsilon_after(z, q, DELTA, 2)
-    assert integral - 1e-6 <= counted <= integral + 2e-5 * (1 + integral)
 
 
 @pytest.mark.parametrize("releases", [1, 30, 1000])
@@ -92,7 +54,7 @@ def test_samples_of_nearly_everybody_are_releases_of_everybody(z, releases):
     assert closed - 1e-6 <= counted <= closed * (1 + 2e-5)
 
 
-@pytest.mark.parametrize(("z", "q"), SAMPLES)
+@pytest.mark.parametrize(("z", "q"), SAMPLES[::2])
 def test_more_releases_more_samples_and_less_noise_spend_more(z, q):
     by_releases = [losses.epsilon_after(z, q, DELTA, t) for t in (1, 2, 3, 10, 11, 100, 101)]
     by_rate = [losses.epsilon_after(z, q * share, DELTA, 10) for share in (0.25, 0.5, 1.0)]

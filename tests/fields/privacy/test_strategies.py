@@ -97,18 +97,6 @@ def test_bands_are_the_worst_of_all_placements(gap, most):
             assert np.sum(sums**2) == pytest.approx(worst)
 
 
-def test_the_coefficients_of_buffers_are_what_their_recursion_makes():
-    """Noise w of a round is z − Σ ω s, then s ← θ s + w; C takes it back to z."""
-    buffers = Buffers(decay=(0.8, 0.25), scale=(0.3, 0.2))
-    fresh = np.random.default_rng(0).standard_normal(12)
-    theta, omega, memory = np.array(buffers.decay), np.array(buffers.scale), np.zeros(2)
-    noise = []
-    for z in fresh:
-        noise.append(z - omega @ memory)
-        memory = theta * memory + noise[-1]
-    assert toeplitz(buffers.coefficients(12), 12) @ noise == pytest.approx(fresh)
-
-
 @pytest.mark.parametrize(
     ("sampling", "pattern"),
     [
