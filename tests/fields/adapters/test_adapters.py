@@ -4,12 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import built, foretold
 
 import fedsim
 from fedsim import tree
-from fedsim.assemble import Experiment, build
-from fedsim.assemble.experiment import numerics
-from fedsim.assemble.forecast import forecast
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fields.adapters.adapted import adapted, merged
@@ -26,7 +24,6 @@ from fedsim.models.cnn import cnn
 from fedsim.models.dense import product
 from fedsim.models.sequences import positionwise
 from fedsim.models.tokens import Tokens
-from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -283,18 +280,12 @@ SENT = [
 ]
 
 
-def built(written: dict) -> Experiment:
-    scenario = read(written)
-    with numerics(scenario):
-        return build(scenario)
-
-
 @pytest.mark.long
 def test_an_adapter_sends_so_many_numbers():
     for adapter, frozen, numbers in SENT:
         scenario = written(adapter)
         scenario["model"]["freeze"] = frozen
-        told = forecast(built(scenario))
+        told = foretold(scenario)
         assert told["parameters_sent"] == told["parameters_trained"] == numbers, adapter
         assert told["bytes_up_a_round"] == told["bytes_down_a_round"] == 4 * 4 * numbers, adapter
 

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from building import foretold
 from conftest import if_whole
 from test_lora_mean import (
     BROKEN,
@@ -23,12 +24,8 @@ from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim import tree
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
-from fedsim.assemble.forecast import forecast
 from fedsim.disk import checkpoint
 from fedsim.fields.adapters.adapted import begun_anew
-from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -151,9 +148,7 @@ def test_kills_blocks_and_other_links(name, tmp_path):
 @pytest.mark.long
 def test_check_and_commits_have_what_the_server_moves(tmp_path):
     """A commit has the weights that the rule moves, and no others of the frozen ones."""
-    scenario = read(network(rounds=2))
-    with numerics(scenario):
-        counted = forecast(build(scenario))
+    counted = foretold(network(rounds=2))
     pair = 3 * (20 + 6)
     assert counted["parameters_trained"] == counted["parameters_sent"] == pair + 10
     assert counted["parameters_merged"] == 20 * 6
@@ -161,7 +156,7 @@ def test_check_and_commits_have_what_the_server_moves(tmp_path):
     assert counted["memory"]["frozen"] == 4 * (6 + 6 * 10)
     assert counted["bytes_up_a_round"] == 5 * 4 * (pair + 10)
 
-    result = fedsim.run(scenario, out=tmp_path)
+    result = fedsim.run(network(rounds=2), out=tmp_path)
     assert counted["bytes_down_a_round"] == result.rounds["bytes_down"].iloc[-1] // 2
     commits = list(tmp_path.rglob("*.ckpt"))
     assert commits

@@ -5,10 +5,6 @@ import pytest
 from conftest import if_whole
 
 import fedsim
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
-from fedsim.data import Federation
-from fedsim.scenario import read
 
 K, LAM, SCALE = 5, 0.4, 0.02
 SCENARIO = {
@@ -30,21 +26,6 @@ SCENARIO = {
 }
 
 
-def run(**client) -> fedsim.Result:
-    return fedsim.run({**SCENARIO, "client": {**SCENARIO["client"], **client}})
-
-
-@pytest.fixture(scope="module")
-def result() -> fedsim.Result:
-    return run(kind="knn_per", k=K, lam=LAM, scale=SCALE)
-
-
-def federation_of() -> Federation:
-    scenario = read(SCENARIO)
-    with numerics(scenario) as devices:
-        return build(scenario, devices=devices[:1]).plans[0].federation
-
-
 def mixture(features, outputs, own, own_labels):
     """As the authors' `gather_knn_outputs` and `evaluate`, for one sample."""
     p = np.exp(outputs - outputs.max())
@@ -58,9 +39,11 @@ def mixture(features, outputs, own, own_labels):
 
 @if_whole
 @pytest.mark.long
-def test_scores_are_those_of_the_authors(result):
+def test_scores_are_those_of_the_authors():
     """Of clients that train, and of those that never take part, who have samples at hand too."""
-    federation = federation_of()
+    client = {**SCENARIO["client"], "kind": "knn_per", "k": K, "lam": LAM, "scale": SCALE}
+    result = fedsim.run({**SCENARIO, "client": client})
+    federation = result.experiment.plans[0].federation
     params = result.model()
     x = federation.train.x.reshape(len(federation.train.x), -1).astype(float) * federation.scale
     hidden = np.maximum(x @ params["layer0"]["W"] + params["layer0"]["b"], 0)

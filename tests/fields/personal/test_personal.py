@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import built
 from conftest import oracle
 from federations import scenario as of_case
 from federations import softmax
@@ -11,15 +12,12 @@ from test_lanes import ragged
 
 import fedsim
 from fedsim import tree
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast, notes
 from fedsim.clients import sgd
 from fedsim.compose.contract import check_shares
 from fedsim.compose.shapes import ContractError
 from fedsim.errors import ScenarioError
 from fedsim.fields.personal.fedper import shared_mask
-from fedsim.scenario import read
 from fedsim.types import Travel
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -120,11 +118,9 @@ def test_leaves_are_chosen_by_their_names(params, personal, stay):
     ],
 )
 def test_a_head_that_is_nothing_or_everything_is_one_line(personal, says):
-    scenario = read(
-        written(model="logistic", client={"kind": "fedper"}), (f"client.personal={personal}",)
-    )
-    with pytest.raises(ScenarioError) as error, numerics(scenario):
-        build(scenario)
+    scenario = written(model="logistic", client={"kind": "fedper"})
+    with pytest.raises(ScenarioError) as error:
+        built(scenario, f"client.personal={personal}")
     assert (
         str(error.value) == f"scenario: client: fedper: {says} (--set client.personal={personal})"
     )
@@ -237,9 +233,7 @@ def test_without_test_samples_of_their_own_there_are_no_scores():
     assert not [name for name in result.clients if name.startswith("personal")]
     (note,) = [note for note in notes(result.experiment) if "personal" in note]
     assert "set data.client_test" in note
-    scenario = read(fedper())
-    with numerics(scenario):
-        assert not [note for note in notes(build(scenario)) if "personal" in note]
+    assert not [note for note in notes(built(fedper())) if "personal" in note]
 
 
 @pytest.mark.long

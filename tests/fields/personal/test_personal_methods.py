@@ -4,16 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import built
 from conftest import oracle
 from federations import quadratic, softmax, trajectory
 from federations import scenario as of_case
 from test_lanes import X64, ragged
 
 import fedsim
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.errors import ScenarioError
-from fedsim.scenario import read
 from fedsim.types import Model
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -161,18 +159,15 @@ COSTS = {
 @pytest.mark.parametrize("name", COSTS)
 def test_steps_and_seconds_count_every_gradient(name):
     client, gradients = COSTS[name]
-    checked = read(
-        {
-            "name": "costs",
-            "rounds": 4,
-            "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 5},
-            "model": "logistic",
-            "client": {"steps": 3, "batch": 4, **client},
-            "fleet": {"speed": {"kind": "constant", "seconds": 0.5}},
-        }
-    )
-    with numerics(checked):
-        (plan,) = build(checked).plans.values()
+    scenario = {
+        "name": "costs",
+        "rounds": 4,
+        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 5},
+        "model": "logistic",
+        "client": {"steps": 3, "batch": 4, **client},
+        "fleet": {"speed": {"kind": "constant", "seconds": 0.5}},
+    }
+    plan = built(scenario).plans[0]
     work, _ = plan.round(1)
     assert work.steps.tolist() == [gradients] * 5 and work.seconds == 0.5 * gradients
     assert plan.work.asked_steps(work.ids, work.steps).tolist() == [3] * 5
@@ -182,17 +177,14 @@ def test_steps_and_seconds_count_every_gradient(name):
 
 @pytest.mark.parametrize("batch", [4, "full"])
 def test_samples_that_are_held_out_are_not_trained_on(batch):
-    checked = read(
-        {
-            "name": "held_out",
-            "rounds": 3,
-            "data": {"kind": "gaussian_blobs", "samples": 95, "clients": 5, "test": 0.0},
-            "model": "logistic",
-            "client": {"kind": "fedfomo", "models": 2, "held_out": 0.25, "batch": batch},
-        }
-    )
-    with numerics(checked):
-        (plan,) = build(checked).plans.values()
+    scenario = {
+        "name": "held_out",
+        "rounds": 3,
+        "data": {"kind": "gaussian_blobs", "samples": 95, "clients": 5, "test": 0.0},
+        "model": "logistic",
+        "client": {"kind": "fedfomo", "models": 2, "held_out": 0.25, "batch": batch},
+    }
+    plan = built(scenario).plans[0]
     rows = set(plan.federation.holders.of(0).tolist())
     first = None
     for r in (1, 2):

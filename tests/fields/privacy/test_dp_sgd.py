@@ -4,15 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import built, foretold
 from numpy.testing import assert_allclose
 from reference.scenarios import consecutive, flat
 from scipy import stats
 from unchanged import run_of_same_bytes
 
 import fedsim
-from fedsim.assemble import Experiment, build
-from fedsim.assemble.experiment import numerics
-from fedsim.assemble.forecast import forecast
 from fedsim.engine.task import task
 from fedsim.errors import ScenarioError
 from fedsim.fields.privacy.dp_sgd import dp_sgd as private_steps
@@ -20,7 +18,6 @@ from fedsim.fields.privacy.noise_notes import noise_notes
 from fedsim.losses import cross_entropy
 from fedsim.models import mlp
 from fedsim.models.computing import computing_in
-from fedsim.scenario import read
 from fedsim.types import Batch, Work
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -229,15 +226,8 @@ def small(keys: dict) -> dict:
     return {**SMALL["client"], "dp_sgd": keys}
 
 
-def built(**changes) -> Experiment:
-    scenario = read({**SMALL, **changes})
-    with numerics(scenario):
-        return build(scenario)
-
-
-def foretold_of(experiment: Experiment) -> float:
-    """What a client spends that takes part in all rounds, as `check` has it."""
-    return forecast(experiment)["samples_epsilon"]["epsilon"]
+def notes(**changes) -> list[str]:
+    return noise_notes(built({**SMALL, **changes}))
 
 
 @pytest.mark.long
@@ -252,23 +242,24 @@ def test_an_epsilon_has_the_least_noise_under_which_no_sample_spends_more():
     solved = result.scenario["client"]["dp_sgd"]
     spent = result.clients["epsilon"].max()
     assert 0.99 * 3.0 < spent <= 3.0 == solved["epsilon"]
-    assert spent == foretold_of(result.experiment)
+    assert spent == foretold(case)["samples_epsilon"]["epsilon"]
     assert result.scenario["client"]["shuffle"] == "poisson"
     assert fedsim.run(result.scenario).records["clients"] == result.records["clients"]
 
     less = {**solved, "epsilon": None, "noise_multiplier": solved["noise_multiplier"] * 0.999}
-    assert foretold_of(built(**{**case, "client": small(less)})) > 3.0
+    more = foretold({**case, "client": small(less)})["samples_epsilon"]
+    assert more["epsilon"] > 3.0
 
 
 def test_noise_that_drowns_everything_is_said():
     """That of samples, and that of clients; and what is plain is not."""
-    (line,) = noise_notes(built(client=small({"clip": 1.0, "noise_multiplier": 100.0})))
+    (line,) = notes(client=small({"clip": 1.0, "noise_multiplier": 100.0}))
     assert line.startswith("client.dp_sgd: over the run, noise takes the model about ")
     few = {"clip": 1.0, "epsilon": 0.2, "delta": 1e-5}
     server = [{"kind": "mean", "weights": "uniform", "denominator": "expected"}]
-    (line,) = noise_notes(built(privacy=few, cohort="all", server=server))
+    (line,) = notes(privacy=few, cohort="all", server=server)
     assert line.startswith("privacy: over the run, noise takes the model about ")
-    assert noise_notes(built(client=small({"clip": 1.0, "noise_multiplier": 1.0}))) == []
+    assert notes(client=small({"clip": 1.0, "noise_multiplier": 1.0})) == []
 
 
 @pytest.mark.long
