@@ -1,13 +1,12 @@
 """`fedsim.epsilon` and `fedsim.noise_multiplier`: published numbers, laws, and what is refused."""
 
 import itertools
-import json
 import math
 import sys
 from inspect import signature
 
 import pytest
-from conftest import TESTS
+from conftest import oracle
 
 import fedsim
 import fedsim.scenario  # whose sections have the keys
@@ -19,7 +18,7 @@ from fedsim.limits import LEAST_NOISE, Delta, Epsilon, NoiseMultiplier
 
 pytest.importorskip("dp_accounting")
 
-CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
+CASES = oracle("dp_accounting")
 BY_NAME = {case["name"]: case for case in CASES}
 EPSILONS = [case for case in CASES if case["fn"] == "epsilon"]
 INTEGERS = list(map(float, range(2, 34)))

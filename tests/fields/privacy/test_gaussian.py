@@ -1,10 +1,9 @@
 """One Gaussian release, messages private by themselves, and the split of an adaptive clip."""
 
-import json
 import math
 
 import pytest
-from conftest import TESTS
+from conftest import oracle
 
 from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting.gaussian import (
@@ -14,7 +13,7 @@ from fedsim.fields.privacy.counting.gaussian import (
     local_gaussian_std,
 )
 
-CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
+CASES = oracle("dp_accounting")
 (MECHANISM,) = [case for case in CASES if case["fn"] == "gaussian"]
 SPLITS = [case for case in CASES if case["fn"] == "adaptive_noise_split"]
 

@@ -1,11 +1,10 @@
 """How much one client can move correlated noise, against all placements of its rounds."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
-from conftest import TESTS, if_whole
+from conftest import if_whole, oracle
 
 from fedsim.fields.privacy.counting.strategies import (
     Buffers,
@@ -16,7 +15,7 @@ from fedsim.fields.privacy.counting.strategies import (
 from fedsim.fields.privacy.counting.tree import TreeSensitivity
 from fedsim.fleet.sampling import Sampling
 
-CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
+CASES = oracle("dp_accounting")
 BY_NAME = {case["name"]: case for case in CASES}
 ROOTS = [case for case in CASES if case["fn"] == "matrix_factorisation"]
 PATTERNS = list(itertools.product([1, 2, 3, 5], [None, 1, 2, 3]))  # gap, most
