@@ -162,7 +162,7 @@ def test_epsilon_of_every_client_is_that_of_its_steps():
             assert epsilon == 0
             continue
         event = dp.TruncatedSubsampledGaussianDpEvent(n, min(2 / n, 1), 3, 1.5)
-        accountant = dp.pld.PLDAccountant()
+        accountant = dp.pld.PLDAccountant(value_discretization_interval=1e-3)
         accountant.compose(event, taken)
         assert_allclose(epsilon, accountant.get_epsilon(1e-3), rtol=1e-3)
     assert (steps[[0, 2, 3]] > 0).any() and steps[1] == 0

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import built
 from conftest import if_whole
 from numpy.testing import assert_allclose
-from test_private_runs import SCENARIO, context, privacy, rows_of
+from test_private_runs import SCENARIO, context, privacy
 from unchanged import run_of_same_bytes
 
 import fedsim
@@ -114,8 +115,8 @@ def test_kills_and_blocks_change_no_byte_of_correlated_noise(mechanism, tmp_path
 
 
 @pytest.mark.long
-def test_the_matrix_of_blt_stands_in_the_resolved_scenario_which_repeats_the_run():
-    result = fedsim.run(private({"kind": "blt", "buffers": 2}))
-    mechanism = result.scenario["privacy"]["mechanism"]
+def test_the_matrix_of_blt_stands_in_the_resolved_scenario():
+    resolved = built(private({"kind": "blt", "buffers": 2})).scenario.resolved()
+    mechanism = resolved["privacy"]["mechanism"]
     assert len(mechanism["decay"]) == len(mechanism["scale"]) == 2
-    assert rows_of(fedsim.run(result.scenario)) == rows_of(result)
+    assert built(resolved).scenario.resolved() == resolved
