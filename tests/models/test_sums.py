@@ -7,6 +7,8 @@ import pytest
 
 from fedsim.models import sums
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 
 @pytest.fixture(autouse=True)
 def float64():
