@@ -27,7 +27,7 @@ def made(name, every, numbers=False):
     """A model for small samples, variables unlike its start (whose biases are 0), and samples."""
     build = SMALL[name]
     model = build(NUMBERS.shape[1:], 4, None) if numbers else build((T,), 4, Tokens(V, every))
-    variables = model.init(KEY)
+    variables = jax.jit(model.init)(KEY)
     leaves, tree = jax.tree.flatten(variables["params"])
     rng = np.random.default_rng(5)
     params = tree.unflatten([leaf + 0.3 * rng.normal(size=leaf.shape) for leaf in leaves])
@@ -63,7 +63,8 @@ def test_outputs_are_those_of_plain_numpy(name, every, numbers):
         assert outputs.dtype == jnp.float64
         close(outputs, expected if every else expected[:, -1], 1e-12)
         assert model.head is not None and model.features is not None
-        close(model.head(variables, model.features(variables, jnp.asarray(x))), outputs, 1e-12)
+        features = jax.jit(model.features)(variables, jnp.asarray(x))
+        close(jax.jit(model.head)(variables, features), outputs, 1e-12)
 
 
 @pytest.mark.long

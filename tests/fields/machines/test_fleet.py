@@ -231,7 +231,7 @@ def test_wasted_work_adds_up():
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["more", "clocked", "chain"])
 def test_kills_and_blocks_change_no_byte(name, tmp_path):
-    run_of_same_bytes({**TINY, "fleet": FLEETS[name], "method": "scaffold"}, tmp_path, cut=3)
+    run_of_same_bytes({**TINY, "rounds": 4, "fleet": FLEETS[name]}, tmp_path, cut=2)
 
 
 @pytest.mark.long
