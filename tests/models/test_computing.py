@@ -49,7 +49,7 @@ NETWORKS = {
 # How far its gradient is away, in roundings: further behind more layers, and behind the statistics
 # of four samples.
 ROUNDINGS = {"resnet": 16, "resnet, batch": 48}
-WITH_BLOCKS = ["transformer", "resnet", "resnet, batch"]
+WITH_BLOCKS = ["transformer", "resnet, batch"]
 
 
 def network(name: str, **options):
