@@ -73,16 +73,20 @@ def plan_of(
     fleet: Mapping[str, Any] = MappingProxyType({}),
     timetable: Timetable = SYNC,
     sizes: Sequence[int] = SIZES,
+    steps: int = 1,
+    rounds: int = 9,
     **sent: Any,
 ) -> Plan:
-    """One local step per round, which takes a second unless the fleet has another speed."""
-    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
+    """Local steps of a round take a second each, unless the fleet has another speed."""
+    local = Local(
+        batch=4, epochs=None, steps=steps, shuffle=True, drop_last=False, lr=lambda r: 1 / r
+    )
     return Plan(
         federation_of(sizes),
         cohort,
         local,
         seed=3,
-        rounds=9,
+        rounds=rounds,
         conditions=Conditions(timetable=timetable, **sent, **machines_of(fleet)),
     )
 

@@ -95,7 +95,7 @@ def viewing(model: Model, view: Callable[[Any, Any], Any]) -> Model:
 
 
 def frozen_mask(
-    params: Tree, freeze: Sequence[str], train: Sequence[str], adapter_leaves: Sequence[str] = ()
+    params: Tree, freeze: Sequence[str], train: Sequence[str], adapter_leaves: Sequence[str]
 ) -> Tree:
     """Return a bool for every leaf: whether it is frozen; arguments as of `freezing`.
 

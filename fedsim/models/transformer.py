@@ -91,7 +91,9 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
             enter = embedded if form.vocabulary else positionwise
             h = enter(params["embedding"], x) + params["positions"]["W"]  # [B, T, D]
             if "prompt" in params:
-                h = jnp.concatenate([_for_each(params["prompt"], h), h], axis=1)
+                vectors = params["prompt"]  # [P, D], the same for each sample of h [B, T, D]
+                prompts = jnp.broadcast_to(vectors, (len(h), *vectors.shape))
+                h = jnp.concatenate([prompts, h], axis=1)
             for i in range(layers):
                 # If the sample has one label, only the last position of the last block is needed.
                 only_last = i == layers - 1 and not form.per_token
@@ -113,11 +115,6 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
         return network._replace(products=("block*.W", "last.W"), prompt=prompt)
 
     return build
-
-
-def _for_each(vectors, h):
-    """The same vectors `[P, D]` for each sample of h `[B, T, D]`: `[B, P, D]`."""
-    return jnp.broadcast_to(vectors, (len(h), *vectors.shape))
 
 
 def _normal(key, shape: tuple[int, ...], deviation: float = DEVIATION):

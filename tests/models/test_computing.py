@@ -14,7 +14,8 @@ from fedsim.models.computing import computing_in
 from fedsim.models.tokens import Tokens
 from fedsim.types import Batch
 
-TOKENS = {"vocabulary": 7, "every": False}
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 EPSILON = 2.0**-8  # of bfloat16: 1 + EPSILON / 2 rounds to 1
 
 
@@ -30,28 +31,33 @@ def written(**sections) -> dict:
     }
 
 
-def network(name: str):
-    """A small network, and a batch for it."""
-    rng = np.random.default_rng(0)
-    images = jnp.asarray(rng.normal(size=(5, 16, 16, 1)), jnp.float32)
-    tokens = jnp.asarray(rng.integers(0, 7, (5, 6)))
-    of_tokens = lambda build, **options: build((6,), 3, Tokens(**TOKENS), **options)
-    made = {
-        "mlp": (lambda **options: mlp([8])((256,), 3, **options), images),
-        "cnn": (lambda **options: cnn([4], 3, 8)((16, 16, 1), 3, **options), images),
-        "lenet": (lambda **options: lenet()((16, 16, 1), 3, **options), images),
-        "resnet": (lambda **options: resnet(8)((16, 16, 1), 3, **options), images),
-        "resnet, batch": (
-            lambda **options: resnet(8, norm="batch")((16, 16, 1), 3, **options),
-            images,
-        ),
-        "char_lstm": (lambda **options: of_tokens(char_lstm(4, 2, 8), **options), tokens),
-        "char_gru": (lambda **options: of_tokens(char_gru(4, 2, 8), **options), tokens),
-        "transformer": (lambda **options: of_tokens(transformer(2, 2, 8), **options), tokens),
-    }
-    build, x = made[name]
-    y = jnp.asarray(rng.integers(0, 3, 5))
-    return build, Batch(x=x, y=y, mask=jnp.arange(5) < 4, key=jax.random.key(1), step=jnp.int32(0))
+RNG = np.random.default_rng(0)
+IMAGES = jnp.asarray(RNG.normal(size=(5, 16, 16, 1)), jnp.float32)
+TEXTS = jnp.asarray(RNG.integers(0, 7, (5, 6)))
+OF_TEXTS = (TEXTS, Tokens(vocabulary=7, every=False))
+# model, samples and what is known about their tokens
+NETWORKS = {
+    "mlp": (mlp([8]), IMAGES),
+    "cnn": (cnn([4], 3, 8), IMAGES),
+    "lenet": (lenet(), IMAGES),
+    "resnet": (resnet(8), IMAGES),
+    "resnet, batch": (resnet(8, norm="batch"), IMAGES),
+    "char_lstm": (char_lstm(4, 2, 8), *OF_TEXTS),
+    "char_gru": (char_gru(4, 2, 8), *OF_TEXTS),
+    "transformer": (transformer(2, 2, 8), *OF_TEXTS),
+}
+# How far its gradient is away, in roundings: further behind more layers, and behind the statistics
+# of four samples.
+ROUNDINGS = {"resnet": 16, "resnet, batch": 48}
+WITH_BLOCKS = ["transformer", "resnet, batch"]
+
+
+def network(name: str, **options):
+    """A small network, and a batch for it of which one row is filling."""
+    build, x, *tokens = NETWORKS[name]
+    y = jnp.asarray(np.arange(5) % 3)
+    batch = Batch(x=x, y=y, mask=jnp.arange(5) < 4, key=jax.random.key(1), step=jnp.int32(0))
+    return build(x.shape[1:], 3, *tokens, **options), batch
 
 
 def learned(net, batch, variables):
@@ -72,31 +78,14 @@ def types(tree) -> set:
     return {name for name in names if "float" in name}
 
 
-NETWORKS = [
-    "mlp",
-    "cnn",
-    "lenet",
-    "resnet",
-    "resnet, batch",
-    "char_lstm",
-    "char_gru",
-    "transformer",
-]
-# How far its gradient is away, in roundings: further behind more layers, and behind the statistics
-# of four samples.
-ROUNDINGS = {"resnet": 16, "resnet, batch": 48}
-WITH_BLOCKS = ["transformer", "resnet", "resnet, batch"]
-
-
 @pytest.mark.parametrize(
     "name",
     [name if name == "mlp" else pytest.param(name, marks=pytest.mark.long) for name in NETWORKS],
 )
 def test_bfloat16_is_near_float32_and_ends_in_float32(name):
     """Loss, gradient and statistics have float32's type, and are a few roundings away."""
-    build, batch = network(name)
-    net = build()
-    variables = net.init(jax.random.key(0))
+    net, batch = network(name)
+    variables = jax.jit(net.init)(jax.random.key(0))
     (loss, stats), gradient = learned(net, batch, variables)
     narrow = computing_in(net, "bfloat16")
     (narrow_loss, narrow_stats), narrow_gradient = learned(narrow, batch, variables)
@@ -127,10 +116,10 @@ def test_a_product_in_bfloat16_is_numpys():
 @pytest.mark.long
 @pytest.mark.parametrize("name", WITH_BLOCKS)
 def test_values_computed_again_are_the_same(name):
-    build, batch = network(name)
-    variables = build().init(jax.random.key(0))
-    kept = learned(build(), batch, variables)
-    again = learned(build(remat=True), batch, variables)
+    net, batch = network(name)
+    variables = jax.jit(net.init)(jax.random.key(0))
+    kept = learned(net, batch, variables)
+    again = learned(network(name, remat=True)[0], batch, variables)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     jax.tree.map(close, kept, again)
 
@@ -143,8 +132,8 @@ def test_weights_of_adapters_are_made_in_float32():
     from fedsim.fields.adapters.lora import lora
 
     net, batch = network("cnn")
-    low_rank = adapted(computing_in(net(), "bfloat16"), lora(rank=2, targets=["conv0.W"]))
-    variables = low_rank.init(jax.random.key(0))
+    low_rank = adapted(computing_in(net, "bfloat16"), lora(rank=2, targets=["conv0.W"]))
+    variables = jax.jit(low_rank.init)(jax.random.key(0))
     (_, _), gradient = learned(low_rank, batch, variables)
     assert types(gradient) == {"float32"}
     assert float(jnp.abs(gradient["conv0"]["W"]["lora_B"]).max()) > 0
@@ -166,7 +155,7 @@ def test_a_run_in_bfloat16_keeps_its_state_in_float32(tmp_path):
     # Round 0 has the start model, which nobody has trained: the same score to the bit.
     first = narrow.rounds.iloc[0]
     assert first["test_loss"] == plain.rounds.iloc[0]["test_loss"]
-    again = fedsim.run(written(), params=narrow.model())
+    again = fedsim.run(written(rounds=0), params=narrow.model())
     assert again.rounds.iloc[0]["test_loss"] == narrow.rounds.iloc[-1]["test_loss"]
 
     with pytest.raises(fedsim.errors.CheckpointError, match=r"numerics\.compute"):

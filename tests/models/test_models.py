@@ -1,6 +1,5 @@
 """Models: laws over the registry, convolutions against XLA's, and modules of real libraries."""
 
-import functools
 import itertools
 
 import jax
@@ -9,15 +8,31 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim import tree
 from fedsim.compose import FAMILIES
-from fedsim.models import as_model, cnn, linear, logistic, mlp
+from fedsim.models import (
+    Tokens,
+    as_model,
+    char_gru,
+    char_lstm,
+    cnn,
+    lenet,
+    linear,
+    logistic,
+    mlp,
+    resnet,
+    transformer,
+)
 from fedsim.models.convolution import convolution, plain_convolution, pool
 from fedsim.models.toom_cook import KERNELS, short, short_convolution
 from fedsim.types import Model
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
-)
+pytestmark = [
+    pytest.mark.usefixtures("quickly_compiled"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
+    ),
+]
 KEY = jax.random.key(3)
 BUILT_IN = sorted(
     name for name, f in FAMILIES["model"].items() if f.__module__.startswith("fedsim.models.")
@@ -57,89 +72,141 @@ def training(model: Model):
 # Laws, for every model that has a name
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-class TestLaws:
-    shape = (12, 12, 1)
+SHAPE = (12, 12, 1)
+each_model = pytest.mark.parametrize("name", BUILT_IN)
 
-    def build(self, name) -> Model:
-        return FAMILIES["model"][name]()(self.shape, 10)
 
-    @pytest.mark.long
-    @pytest.mark.parametrize("train", [False, True])
-    def test_batch_axis_is_kept_and_rows_are_apart(self, name, train):
-        model = self.build(name)
-        variables, x = model.init(KEY), numbers(6, *self.shape)
-        mask = jnp.arange(6) < 4
-        outputs, stats = model.apply(variables, x, mask=mask, key=KEY, train=train)
-        changed, _ = model.apply(variables, x.at[4:].set(1e3), mask=mask, key=KEY, train=train)
-        assert outputs.shape == (6, 10) and stats == variables["stats"]
-        np.testing.assert_array_equal(outputs[:4], changed[:4])
+def built(name) -> Model:
+    return FAMILIES["model"][name]()(SHAPE, 10)
 
-    @pytest.mark.long
-    def test_one_program_for_several_weights(self, name, x64):
-        model = self.build(name)
-        start = [model.init(jax.random.key(i))["params"] for i in range(3)]
-        x, mask = numbers(3, 5, *self.shape), jnp.arange(5) < jnp.asarray([5, 3, 1])[:, None]
-        step = jax.jit(jax.grad(training(model)))
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *start)
-        together = jax.jit(jax.vmap(step))(stacked, x, mask)
-        for i in range(3):
-            close(
-                jax.tree.map(lambda leaf: leaf[i], together), step(start[i], x[i], mask[i]), 1e-10
-            )
 
-    @pytest.mark.long
-    def test_head_of_features_is_the_model(self, name, x64):
-        model = self.build(name)
-        variables, x = model.init(KEY), numbers(4, *self.shape)
-        if model.features is None or model.head is None:
-            assert name in ("linear", "logistic") and model.features is model.head is None
-            return
-        hidden = model.features(variables, x)
-        assert hidden.ndim == 2 and len(hidden) == 4
-        close(model.head(variables, hidden), model.apply(variables, x)[0], 1e-12)
+@pytest.mark.long
+@each_model
+@pytest.mark.parametrize("train", [False, True])
+def test_batch_axis_is_kept_and_rows_are_apart(name, train):
+    model = built(name)
+    variables, x = jax.jit(model.init)(KEY), numbers(6, *SHAPE)
+    mask = jnp.arange(6) < 4
+    apply = jax.jit(lambda x: model.apply(variables, x, mask=mask, key=KEY, train=train))
+    outputs, stats = apply(x)
+    changed, _ = apply(x.at[4:].set(1e3))
+    assert outputs.shape == (6, 10)
+    close(stats, variables["stats"], 0)
+    np.testing.assert_array_equal(outputs[:4], changed[:4])
+
+
+@pytest.mark.long
+@each_model
+def test_one_program_for_several_weights(name, x64):
+    model = built(name)
+    init = jax.jit(model.init)
+    start = [init(jax.random.key(i))["params"] for i in range(3)]
+    x, mask = numbers(3, 5, *SHAPE), jnp.arange(5) < jnp.asarray([5, 3, 1])[:, None]
+    step = jax.jit(jax.grad(training(model)))
+    together = jax.jit(jax.vmap(step))(tree.stack(start), x, mask)
+    for i in range(3):
+        close(tree.take(together, i), step(start[i], x[i], mask[i]), 1e-10)
+
+
+@pytest.mark.long
+@each_model
+def test_head_of_features_is_the_model(name, x64):
+    model = built(name)
+    variables, x = jax.jit(model.init)(KEY), numbers(4, *SHAPE)
+    if model.features is None or model.head is None:
+        assert name in ("linear", "logistic") and model.features is model.head is None
+        return
+    hidden = jax.jit(model.features)(variables, x)
+    assert hidden.ndim == 2 and len(hidden) == 4
+    outputs, _ = jax.jit(model.apply)(variables, x)
+    close(jax.jit(model.head)(variables, hidden), outputs, 1e-12)
 
 
 # Sizes and starts
 
+TEXT, CODES = Tokens(80, every=False), Tokens(90, every=True)
+# what it is -> model, shape of a sample, outputs, what is known of its tokens, parameters
+SIZES = {
+    "McMahan et al. 2017, section 3": (cnn(), (28, 28, 1), 10, None, 1_663_370),
+    "images without an axis of channels": (cnn(), (28, 28), 10, None, 1_663_370),
+    "LEAF's FEMNIST": (cnn(hidden=2048), (28, 28, 1), 62, None, 6_603_710),
+    'the TensorFlow tutorial\'s: "about 10^6"': (
+        cnn([64, 64], hidden=[384, 192]),
+        (24, 24, 3),
+        10,
+        None,
+        1_068_298,
+    ),
+    "FedDyn's": (
+        cnn([64, 64], hidden=[384, 192], padding="valid"),
+        (32, 32, 3),
+        10,
+        None,
+        797_962,
+    ),
+    "a small kernel": (cnn([8], 3, 16), (8, 8), 10, None, 80 + (4 * 4 * 8 + 1) * 16 + 17 * 10),
+    "odd sides": (
+        cnn([4, 8], 2, 5),
+        (9, 7, 3),
+        3,
+        None,
+        52 + 136 + (2 * 1 * 8 + 1) * 5 + 6 * 3,
+    ),
+    "McMahan's 2NN": (mlp([200, 200]), (28, 28, 1), 10, None, 199_210),
+    "logistic": (logistic(), (60,), 10, None, 610),
+    "linear": (linear(), (5,), 3, None, 18),
+    "LeNet: 6 and 16 kernels, layers of 120 and 84": (lenet(), (28, 28), 10, None, 61_706),
+    "He et al.: 0.27 M": (resnet(20, "batch"), (32, 32, 3), 10, None, 269_722),
+    "Reddi et al.: 11.2 M": (resnet(18, "group"), (32, 32, 3), 10, None, 11_173_962),
+    "without norm: biases alone, and a kernel for one channel": (
+        resnet(8, "none"),
+        (16, 16, 1),
+        10,
+        None,
+        75_050 - 2 * 16 * 9,
+    ),
+    "LEAF: 80 characters": (char_lstm(), (80,), 80, TEXT, 817_872),
+    "86 characters and four marks, as TFF encodes them": (char_lstm(), (80,), 90, CODES, 820_522),
+    "no embedding": (char_lstm(3, 1, 5), (9, 4), 2, None, 4 * 5 * (4 + 5 + 1) + 2 * 6),
+    "GRU": (char_gru(), (80,), 80, TEXT, 619_216),
+    "transformer": (transformer(), (80,), 80, Tokens(80, every=True), 427_600),
+    "a transformer of numbers": (
+        transformer(1, 2, 4),
+        (9, 3, 2),
+        2,
+        None,
+        4 * 7 + 9 * 4 + 12 * 4**2 + 13 * 4 + 2 * 4 + 2 * 5,
+    ),
+}
 
-@pytest.mark.long
+
+@pytest.mark.quick(5)
+@pytest.mark.parametrize("name", SIZES)
+def test_parameters(name):
+    build, shape, outputs, tokens, count = SIZES[name]
+    model = build(shape, outputs, tokens) if tokens else build(shape, outputs)
+    assert size(jax.eval_shape(model.init, KEY)["params"]) == count
+
+
 @pytest.mark.parametrize(
-    ("build", "shape", "outputs", "count"),
+    ("make", "says"),
     [
-        (cnn(), (28, 28, 1), 10, 1_663_370),  # McMahan et al. 2017, section 3
-        (cnn(), (28, 28), 10, 1_663_370),
-        (cnn(hidden=2048), (28, 28, 1), 62, 6_603_710),  # LEAF's FEMNIST
-        (
-            cnn([64, 64], hidden=[384, 192]),
-            (24, 24, 3),
-            10,
-            1_068_298,
-        ),  # the TensorFlow tutorial's: "about 10^6"
-        (cnn([64, 64], hidden=[384, 192], padding="valid"), (32, 32, 3), 10, 797_962),  # FedDyn's
-        (cnn([8], 3, 16), (8, 8, 1), 10, 80 + (4 * 4 * 8 + 1) * 16 + 17 * 10),
-        (cnn([4, 8], 2, 5), (9, 7, 3), 3, 52 + 136 + (2 * 1 * 8 + 1) * 5 + 6 * 3),
-        (mlp([200, 200]), (28, 28, 1), 10, 199_210),  # the same paper's 2NN
-        (logistic(), (60,), 10, 610),
-        (linear(), (5,), 3, 18),
+        (lambda: cnn()((64,), 10), "height, width"),
+        (lambda: cnn()((2, 8, 1), 10), "halved 2 times; give fewer `channels`"),
+        (lambda: cnn(padding="valid")((12, 15, 1), 10), "halved 2 times inside 5×5 convolutions"),
+        (lambda: cnn(kernel=24)((8, 12), 10), "`kernel` at most 23"),
+        (lambda: resnet(20, groups=3), "3 do not divide the 16 channels"),
+        (lambda: resnet()((64,), 10), "resnet needs images"),
+        (lambda: lenet()((28,), 10), "lenet needs images"),
+        (lambda: lenet()((8, 8), 10), "at least 12×12"),
+        (lambda: char_lstm()((64,), 10), "char_lstm needs sequences"),
+        (lambda: transformer()((64,), 10), "transformer needs sequences"),
+        (lambda: transformer(heads=3), "3 do not divide the width of 128"),
     ],
 )
-def test_parameters(build, shape, outputs, count):
-    assert size(jax.eval_shape(build(shape, outputs).init, KEY)["params"]) == count
-
-
-@pytest.mark.parametrize(
-    ("build", "shape", "says"),
-    [
-        (cnn(), (64,), "height, width"),
-        (cnn(), (2, 8, 1), "halved 2 times; give fewer `channels`"),
-        (cnn(padding="valid"), (12, 15, 1), "halved 2 times inside 5×5 convolutions"),
-        (cnn(kernel=24), (8, 12), "`kernel` at most 23"),
-    ],
-)
-def test_cnn_refuses_what_is_no_image(build, shape, says):
+def test_samples_and_sizes_that_do_not_fit_are_refused(make, says):
     with pytest.raises(ValueError, match=says):
-        build(shape, 10)
+        make()
 
 
 # The convolution
@@ -195,13 +262,11 @@ def test_short_convolutions(m, k):
 @pytest.mark.long
 def test_short_convolutions_are_accurate():
     """In float32, to about two bits more than a plain sum of the same numbers."""
-    x, kernel = (
-        numbers(32, 14, 14, 20).astype(np.float32),
-        numbers(5, 5, 32, 64, seed=1).astype(np.float32),
-    )
-    exact = plain_convolution(x, kernel)
-    largest = float(jnp.abs(exact).max())
-    assert 1e-8 < float(jnp.abs(short_convolution(x, kernel, 4, 2) - exact).max()) / largest < 4e-6
+    x = numbers(32, 14, 14, 20).astype(np.float32)
+    kernel = numbers(5, 5, 32, 64, seed=1).astype(np.float32)
+    exact = jax.jit(plain_convolution)(x, kernel)
+    got = jax.jit(lambda x, kernel: short_convolution(x, kernel, 4, 2))(x, kernel)
+    assert 1e-8 < jnp.abs(got - exact).max() / jnp.abs(exact).max() < 4e-6
 
 
 @pytest.mark.long
@@ -231,9 +296,8 @@ def test_no_grouped_convolution_in_training():
     model = cnn()((8, 8, 1), 10)
     params = jax.vmap(lambda key: model.init(key)["params"])(jax.random.split(KEY, 2))
     step = jax.vmap(jax.grad(training(model)))
-    assert "conv_general_dilated" not in str(
-        jax.make_jaxpr(step)(params, numbers(2, 3, 8, 8, 1), jnp.ones((2, 3), bool))
-    )
+    program = jax.make_jaxpr(step)(params, numbers(2, 3, 8, 8, 1), jnp.ones((2, 3), bool))
+    assert "conv_general_dilated" not in str(program)
 
 
 @pytest.mark.long
@@ -241,12 +305,10 @@ def test_pool(x64):
     x = numbers(2, 5, 7, 3)
     squares = [x[:, i:4:2, j:6:2] for i, j in itertools.product((0, 1), repeat=2)]
     np.testing.assert_array_equal(pool(x), np.max(squares, 0))
-    gradient = jax.grad(lambda x: pool(x).sum())
+    gradient = jax.jit(jax.grad(lambda x: pool(x).sum()))
     assert gradient(x).sum() == 2 * 2 * 3 * 3 and set(np.unique(gradient(x))) == {0, 1}
-    flat = gradient(jnp.zeros((1, 4, 4, 1)))[0, :, :, 0]
-    np.testing.assert_array_equal(
-        flat, [[1, 0, 1, 0], [0, 0, 0, 0]] * 2
-    )  # the first of equals, once
+    of_equals = gradient(jnp.zeros((1, 4, 4, 1)))[0, :, :, 0]  # the first, once
+    np.testing.assert_array_equal(of_equals, [[1, 0, 1, 0], [0, 0, 0, 0]] * 2)
 
 
 # Other people's models
@@ -256,42 +318,17 @@ DATA = fedsim.Arrays(ROWS, (ROWS[:, 0] > 0) + 2 * (ROWS[:, 1] > 0), client=np.ar
 SCENARIO = {"name": "own", "rounds": 2, "client": {"lr": 0.1, "batch": 8, "epochs": 2}}
 
 
-def train(model, **door) -> "fedsim.Result":
-    return fedsim.run(
-        {**SCENARIO, "numerics": {"dtype": "float64"}}, data=DATA, model=model, **door
-    )
+def train(model, **given) -> "fedsim.Result":
+    scenario = {**SCENARIO, "numerics": {"dtype": "float64"}}
+    return fedsim.run(scenario, data=DATA, model=model, **given)
 
 
-def learns(model) -> "fedsim.Result":
-    result = train(model)
-    losses = result.rounds["train_loss"].dropna()
-    assert len(losses) == 2 and losses.iloc[1] < losses.iloc[0]
-    return result
-
-
-@functools.cache
 def plain_mlp():
     """Our mlp, and what training in float64 makes of its start: the trajectory to meet."""
     model = mlp([7])((6,), 4)
     with jax.enable_x64(True):
         start = model.init(KEY)["params"]
     return start, train(model, params=start).model()
-
-
-@pytest.mark.long
-def test_plain_functions():
-    start, end = plain_mlp()
-
-    def apply(params, x):
-        return jax.nn.relu(x @ params[0] + params[1]) @ params[2] + params[3]
-
-    flat = [start["layer0"]["W"], start["layer0"]["b"], start["layer1"]["W"], start["layer1"]["b"]]
-    mine = train(as_model(lambda key: flat, apply, classes=4)).model()
-    close(
-        mine,
-        [end["layer0"]["W"], end["layer0"]["b"], end["layer1"]["W"], end["layer1"]["b"]],
-        1e-12,
-    )
 
 
 def test_plain_functions_get_what_they_ask_for():
@@ -309,14 +346,15 @@ def test_plain_functions_get_what_they_ask_for():
     assert seen["mask"] is mask and seen["key"] is KEY and seen["deterministic"] is False
 
 
+class Net:
+    def init(self, key):
+        return jnp.ones(2)
+
+    def apply(self, params, x):
+        return x * params
+
+
 def test_a_pair_an_object_and_a_model_are_one():
-    class Net:
-        def init(self, key):
-            return jnp.ones(2)
-
-        def apply(self, params, x):
-            return x * params
-
     net = Net()
     for model in (as_model(net), as_model((net.init, net.apply)), as_model(as_model(net))):
         assert jnp.all(model.apply(model.init(KEY), jnp.ones((3, 2)))[0] == 1)
@@ -332,26 +370,12 @@ def test_a_model_of_half_precision_starts_in_the_float_type_of_the_run(half):
 
 
 def test_a_class_in_place_of_its_object_is_named():
-    class Net:
-        def init(self, key):
-            return jnp.ones(2)
-
-        def apply(self, params, x):
-            return x * params
-
-    with pytest.raises(
-        TypeError, match=r"model: Net is a class; give an object of it, model=Net\(\.\.\.\)$"
-    ):
+    line = r"model: Net is a class; give an object of it, model=Net\(\.\.\.\)$"
+    with pytest.raises(TypeError, match=line):
         as_model(Net)
-    data = fedsim.Arrays(np.ones((8, 2), np.float32), np.arange(8) % 2)
     for params in (None, {"W": jnp.ones(2)}):
         with pytest.raises(fedsim.ScenarioError, match="model: Net is a class"):
-            fedsim.run(
-                {"name": "x", "data": {"clients": 2}, "rounds": 1},
-                data=data,
-                model=Net,
-                params=params,
-            )
+            train(Net, params=params)
 
 
 @pytest.mark.parametrize("thing", [3, "mlp", None, lambda a, b: a, lambda key: 1, (1, 2)])
@@ -380,13 +404,29 @@ def test_outputs_that_do_not_fit_are_named(apply, demand, says):
 def test_a_sample_is_asked_for():
     with pytest.raises(ValueError, match="shape="):
         as_model(lambda key, x: x, lambda params, x: x)
+    nn = pytest.importorskip("flax.linen")
+    with pytest.raises(ValueError, match="linen module needs a sample"):
+        as_model(nn.Dense(3))
+
+
+def of_functions(start):
+    def apply(params, x):
+        return jax.nn.relu(x @ params[0] + params[1]) @ params[2] + params[3]
+
+    params = [start[layer][leaf] for layer in ("layer0", "layer1") for leaf in ("W", "b")]
+    return (lambda key: params, apply), params
+
+
+def kernels(start, first, last):
+    """The layers of our network as those of flax."""
+    layers = {first: start["layer0"], last: start["layer1"]}
+    return {name: {"kernel": layer["W"], "bias": layer["b"]} for name, layer in layers.items()}
 
 
 def linen_mlp(start):
     nn = pytest.importorskip("flax.linen")
-    names = {"layers_0": "layer0", "layers_2": "layer1"}
-    rows = {name: {"kernel": start[of]["W"], "bias": start[of]["b"]} for name, of in names.items()}
-    return nn.Sequential([nn.Dense(7), nn.relu, nn.Dense(4)]), rows
+    net = nn.Sequential([nn.Dense(7), nn.relu, nn.Dense(4)])
+    return net, kernels(start, "layers_0", "layers_2")
 
 
 def nnx_mlp(start):
@@ -400,9 +440,7 @@ def nnx_mlp(start):
         def __call__(self, x):
             return self.last(nnx.relu(self.first(x)))
 
-    names = {"first": "layer0", "last": "layer1"}
-    rows = {name: {"kernel": start[of]["W"], "bias": start[of]["b"]} for name, of in names.items()}
-    return Net(KEY), rows
+    return Net(KEY), kernels(start, "first", "last")
 
 
 def equinox_mlp(start):
@@ -416,71 +454,63 @@ def equinox_mlp(start):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("network", [linen_mlp, nnx_mlp, equinox_mlp])
-def test_a_network_of_another_library_is_trained_as_ours(network):
+@pytest.mark.parametrize("network", [of_functions, linen_mlp, nnx_mlp, equinox_mlp])
+def test_another_s_network_is_trained_as_ours(network):
     start, end = plain_mlp()
     module, params = network(start)
     model = as_model(module, shape=(6,), classes=4)
     got = jax.tree.leaves(train(model, params=params).model())
     close(got, jax.tree.leaves(network(end)[1]), 1e-12)
-    learns(model)
 
 
-class TestLinen:
-    @pytest.fixture
-    def nn(self):
-        return pytest.importorskip("flax.linen", reason="flax is not installed")
+@pytest.mark.long
+def test_statistics_and_noise_of_linen():
+    nn = pytest.importorskip("flax.linen")
 
-    @pytest.mark.long
-    def test_statistics_and_noise(self, nn):
-        class Net(nn.Module):
-            @nn.compact
-            def __call__(self, x, train: bool, mask):
-                x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(
-                    nn.Dense(5)(x), mask=mask[:, None]
-                )
-                return nn.Dense(4)(nn.Dropout(0.5, deterministic=not train)(x))
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x, train: bool, mask):
+            norm = nn.BatchNorm(use_running_average=not train, momentum=0.5)
+            x = norm(nn.Dense(5)(x), mask=mask[:, None])
+            return nn.Dense(4)(nn.Dropout(0.5, deterministic=not train)(x))
 
-        with jax.enable_x64(True):
-            model = as_model(Net(), shape=(6,))
-            variables = model.init(KEY)
-            assert set(variables["stats"]) == {"batch_stats"}
-            x, mask = jnp.asarray(ROWS[:8]), jnp.arange(8) < 5
-            step = lambda x, key: model.apply(variables, x, mask=mask, key=key, train=True)
-            outputs, stats = step(x, KEY)
-            again, stats_again = step(x.at[5:].set(9.0), KEY)
-            close((outputs[:5], stats), (again[:5], stats_again), 1e-12)  # padding changes nothing
-            assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
-            moved = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), stats, variables["stats"])
-            assert all(jax.tree.leaves(moved))
-            still = model.apply(variables, x, mask=mask, key=KEY, train=False)
-            close(still[1], variables["stats"], 0)
-        assert not model.mixes_rows
-        learns(model)
+    model = as_model(Net(), shape=(6,))
+    assert not model.mixes_rows
+    with jax.enable_x64(True):
+        variables = model.init(KEY)
+        assert set(variables["stats"]) == {"batch_stats"}
+        x, mask = jnp.asarray(ROWS[:8]), jnp.arange(8) < 5
+        step = jax.jit(lambda x, key: model.apply(variables, x, mask=mask, key=key, train=True))
+        outputs, stats = step(x, KEY)
+        again, stats_again = step(x.at[5:].set(9.0), KEY)
+        close((outputs[:5], stats), (again[:5], stats_again), 1e-12)  # padding changes nothing
+        assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
+        moved = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), stats, variables["stats"])
+        assert all(jax.tree.leaves(moved))
+        still = model.apply(variables, x, mask=mask, key=KEY, train=False)
+        close(still[1], variables["stats"], 0)
+    losses = train(model).rounds["train_loss"]
+    assert losses[2] < losses[1]
 
-    @pytest.mark.long
-    def test_rows_mixed_without_a_mask_are_declared(self, nn):
-        class Net(nn.Module):
-            @nn.compact
-            def __call__(self, x, train: bool):
-                return nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x))
 
-        assert as_model(Net(), shape=(6,)).mixes_rows
-        data = fedsim.Arrays(
-            np.zeros((9, 6)), np.arange(9) % 4, np.arange(9) // 5
-        )  # clients of 5 and 4 samples
-        written = {"name": "bn", "rounds": 1, "client": {"batch": 4, "epochs": 1}}
-        with pytest.raises(
-            fedsim.ScenarioError,
-            match="mixes the rows of a batch without looking at mask, and client 0",
-        ):
-            fedsim.run(written, data=data, model=Net())
-        written["client"]["drop_last"] = True
-        assert fedsim.run(written, data=data, model=Net()).status == "done"
+@pytest.mark.long
+def test_rows_mixed_without_a_mask_are_declared():
+    nn = pytest.importorskip("flax.linen")
 
-    def test_a_sample_is_asked_for(self, nn):
-        with pytest.raises(ValueError, match="linen module needs a sample"):
-            as_model(nn.Dense(3))
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x, train: bool):
+            return nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x))
+
+    assert as_model(Net(), shape=(6,)).mixes_rows
+    clients = np.repeat([0, 1], [5, 4])
+    data = fedsim.Arrays(np.zeros((9, 6)), np.arange(9) % 4, clients)
+    written = {"name": "bn", "rounds": 1, "client": {"batch": 4, "epochs": 1}}
+    refusal = "mixes the rows of a batch without looking at mask, and client 0"
+    with pytest.raises(fedsim.ScenarioError, match=refusal):
+        fedsim.run(written, data=data, model=Net())
+    written |= {"client": {"batch": 4, "epochs": 1, "drop_last": True}, "rounds": 0}
+    assert fedsim.run(written, data=data, model=Net()).status == "done"
 
 
 @pytest.mark.long
@@ -492,25 +522,25 @@ def test_a_module_is_the_start_of_every_seed_and_a_function_draws_one():
         assert bool(jnp.all(first == second)) is alike
 
 
-class TestEquinox:
-    @pytest.fixture
-    def eqx(self):
-        return pytest.importorskip("equinox", reason="equinox is not installed")
+@pytest.mark.long
+def test_equinox_has_noise_only_while_training():
+    eqx = pytest.importorskip("equinox")
+    module = eqx.nn.Sequential([eqx.nn.Linear(6, 4, key=KEY), eqx.nn.Dropout(0.5)])
+    model = as_model(module)
+    variables, x = model.init(KEY), jnp.asarray(ROWS[:8], jnp.float32)
+    apply = jax.jit(model.apply, static_argnames="train")
+    noisy, plain = (apply(variables, x, key=KEY, train=train)[0] for train in (True, False))
+    close(plain, jax.vmap(module[0])(x), 1e-6)
+    assert 0 < jnp.sum(noisy == 0) < noisy.size
+    assert len({tuple(row) for row in np.asarray(noisy == 0)}) > 1  # every row has its own
 
-    @pytest.mark.long
-    def test_noise_only_while_training(self, eqx):
-        module = eqx.nn.Sequential([eqx.nn.Linear(6, 4, key=KEY), eqx.nn.Dropout(0.5)])
-        model = as_model(module)
-        variables, x = model.init(KEY), jnp.asarray(ROWS[:8], jnp.float32)
-        noisy, plain = (model.apply(variables, x, key=KEY, train=t)[0] for t in (True, False))
-        close(plain, jax.vmap(module[0])(x), 1e-6)
-        assert 0 < jnp.sum(noisy == 0) < noisy.size  # every row has its own noise
-        assert len({tuple(row) for row in np.asarray(noisy == 0)}) > 1
 
-    def test_state_is_refused(self, eqx):
-        class Net(eqx.Module):
-            def __call__(self, x, stats):
-                return x, stats
+def test_state_of_equinox_without_its_start_is_refused():
+    eqx = pytest.importorskip("equinox")
 
-        with pytest.raises(TypeError, match="more than one sample"):
-            as_model(Net())
+    class Net(eqx.Module):
+        def __call__(self, x, stats):
+            return x, stats
+
+    with pytest.raises(TypeError, match="more than one sample"):
+        as_model(Net())

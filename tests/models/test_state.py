@@ -13,9 +13,12 @@ from fedsim.engine import sections
 from fedsim.engine.moments import about_mean, about_zero
 from fedsim.types import Model
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
-)
+pytestmark = [
+    pytest.mark.usefixtures("quickly_compiled"),
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
+    ),
+]
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(48, 5)).astype(np.float32)
@@ -159,6 +162,8 @@ def test_blocks_add_up_and_absent_rows_do_not_count():
     }
     before = {"count": jnp.int32(1), "flag": jnp.array(True), "mean": jnp.array(8.0)}
 
+    add_rows = jax.jit(sections.add_rows)
+
     def after(arrived, weights, cuts):
         rows = plain_updates(jnp.zeros((4, 1)), jnp.array(arrived), jnp.array(weights))
         rows = rows._replace(stats=stats)
@@ -166,11 +171,11 @@ def test_blocks_add_up_and_absent_rows_do_not_count():
         for part in np.split(np.arange(4), cuts):
             block = tree.take(rows, part)
             of_block = jnp.where(block.arrived, block.samples, 0.0)
-            sums = sections.add_rows(sums, block, block, of_block, jnp.zeros(len(part)))
+            sums = add_rows(sums, block, block, of_block, jnp.zeros(len(part)))
         skipped = jnp.array(not any(arrived))
         return jax.tree.map(np.asarray, sections.stats_after(sums, before, skipped, client))
 
-    for cuts in ([], [1], [1, 2], [3]):
+    for cuts in ([], [1, 3]):
         some = after([False, True, True, False], [1.0, 1.0, 3.0, 1.0], cuts)
         assert some == {"count": 3, "flag": False, "mean": 1.75}
         assert some["count"].dtype == np.int32 and some["flag"].dtype == bool
@@ -224,7 +229,7 @@ def test_batch_norm_of_equinox(mode):
 
     make = lambda key: eqx.nn.make_with_state(Net)(key)
     assert fedsim.as_model(make, shape=(5,)).mixes_rows
-    result = fedsim.run({**SCENARIO, "rounds": 8}, data=DATA, model=make)
+    result = fedsim.run(SCENARIO, data=DATA, model=make)
     assert result.rounds.train_loss.iloc[-1] < result.rounds.train_loss.iloc[1]
     np.testing.assert_allclose(result.predict(X).mean(), 0, atol=1.0)
     with pytest.raises(fedsim.ScenarioError, match="make_with_state"):

@@ -8,10 +8,9 @@ from fedsim.assemble.section_keys import HashableSection
 from fedsim.engine.meters import Meter
 from fedsim.field import Field, RunSetting, ServerParts, ServerSetting
 from fedsim.fields.asynchronous import checks
-from fedsim.fields.asynchronous.discount import discount
 from fedsim.fields.asynchronous.form import InFlight
 from fedsim.fields.asynchronous.meter import Ages
-from fedsim.fields.asynchronous.mixing import mixing
+from fedsim.fields.asynchronous.stages import discount, mixing
 from fedsim.fleet import Plan, Timetable
 from fedsim.types import Client, Shared
 

@@ -7,9 +7,9 @@ from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import timetable
 from fedsim.fields.asynchronous import rounds as steps
-from fedsim.fields.asynchronous.staleness import Staleness, staleness_factor
 from fedsim.fleet import Timetable
 
+Staleness = Literal["polynomial", "constant", "hinge"]
 Slope = Annotated[float, Gt(0)]
 Threshold = Annotated[int, Ge(0)]
 
@@ -170,3 +170,22 @@ def _discount(
     if staleness == "constant":
         return None
     return staleness_factor(staleness, exponent, slope, threshold)
+
+
+def staleness_factor(
+    kind: Staleness, exponent: float, slope: float, threshold: int
+) -> Callable[[Any], Any]:
+    """Return s(τ), for ages τ that are a NumPy or JAX array of server steps.
+
+    `polynomial`: (1 + τ)^−exponent; `constant`: 1; `hinge`: 1 if τ ≤ threshold, else
+    1 / (slope (τ − threshold) + 1).
+
+    >>> [round(staleness_factor("hinge", 0.5, 10.0, 4)(age), 4) for age in (0, 4, 5)]
+    [1.0, 1.0, 0.0909]
+    """
+    if kind == "polynomial":
+        return lambda age: (1.0 + age) ** -exponent
+    if kind == "hinge":
+        # Up to the threshold, the comparison makes this 1 / (a · 0 + 1) = 1.
+        return lambda age: 1.0 / (slope * (age - threshold) * (age > threshold) + 1.0)
+    return lambda age: 1.0 + 0.0 * age

@@ -10,9 +10,8 @@ from fedsim.engine.meters.traffic import Pooled
 from fedsim.field import Field, RunSetting, SeedSetting
 from fedsim.fields.machines import checks
 from fedsim.fields.machines.build import drawn_cohort, fleet_of, resolved_fleet
-from fedsim.fields.machines.dropouts import Dropouts
-from fedsim.fields.machines.joules import Joules
 from fedsim.fields.machines.machines import Fleet, UnequalMachines
+from fedsim.fields.machines.meters import Dropouts, Joules
 from fedsim.fields.machines.timelines import FirstRound
 from fedsim.fleet.plan import Conditions
 from fedsim.scenario.scenario import Scenario

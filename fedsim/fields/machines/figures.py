@@ -47,19 +47,15 @@ MARKS = {  # of clients whose messages do not count: colour and marker
 def figures(
     frames: Mapping[str, pd.DataFrame], context: Context
 ) -> Iterator[tuple[str, list["Figure"]]]:
-    """Yield the figure `machines`, where there is its table."""
+    """Yield the figure `machines`, where there is its table: the first round of every method."""
     table = frames.get("machines")
-    if table is not None and len(table):
-        yield "machines", figures_of_machines(table, context)
-
-
-def figures_of_machines(table: pd.DataFrame, context: Context) -> list["Figure"]:
-    """Figures of the first round of every method, as many panels on each as fit a page."""
+    if table is None or not len(table):
+        return
     drawn = panels(table, list(context.order))
     # all clients may leave before they begin
     longest = max(panel.seconds for panel in drawn) or 1.0
     filled = pages(drawn, lambda panel: _height(panel) + ABOVE)
-    return [_figure(page, longest, context.title) for page in filled]
+    yield "machines", [_figure(page, longest, context.title) for page in filled]
 
 
 def _height(panel: Panel) -> float:

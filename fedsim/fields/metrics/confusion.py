@@ -10,7 +10,7 @@ from fedsim.disk.tables import Record
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import scores_of_set
 from fedsim.engine.scoring.rows import OUTPUTS
-from fedsim.engine.scoring.scorer import Moment, end_of
+from fedsim.engine.scoring.scorer import end_of
 from fedsim.fields.metrics.samples import Samples
 from fedsim.report.series import by_variant
 
@@ -54,7 +54,8 @@ def table(run: Run) -> Record:
     used = [0]
     columns: Record = {}
     if len(by_model) > 1:
-        used = _used_models(moment)
+        assert moment.choices is not None  # several models are chosen from
+        used = np.unique(moment.choices[moment.choices >= 0]).tolist()
         columns["model"] = np.repeat(used, cells).tolist()
     matrices = [Samples(by_model[model][OUTPUTS], test.y).confusion for model in used]
     return {
@@ -63,13 +64,6 @@ def table(run: Run) -> Record:
         "decision": labels * len(labels) * len(used),
         "samples": np.ravel(matrices).astype(int).tolist(),
     }
-
-
-def _used_models(moment: Moment) -> list[int]:
-    """The numbers of the models that some client has."""
-    choices = moment.choices
-    assert choices is not None  # several models are chosen from
-    return np.unique(choices[choices >= 0]).tolist()
 
 
 def matrices_of(table: pd.DataFrame, methods: Sequence[str]) -> list[Matrix]:

@@ -1,6 +1,6 @@
 """What early ends add to how a scenario is checked and played."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import UNKNOWN, Findings
@@ -15,13 +15,6 @@ PATH = ("stop",)
 NO_VALIDATION = (
     "needs validation samples, and there are none; write data.validation: 0.1, or stop.metric: {}"
 )
-
-
-class Planned(NamedTuple):
-    """A section `stop` and the metric of the scenario."""
-
-    stop: Stop
-    score: str
 
 
 def unmeasured(facts: Facts) -> Findings:
@@ -59,10 +52,11 @@ def _fill_in_metric(facts: Facts) -> None:
     facts.scenario = facts.scenario._replace(spec=spec)
 
 
-def _planned(facts: Facts) -> Planned | None:
+def _planned(facts: Facts) -> tuple[Stop, str] | None:
+    """The section `stop`, and the metric of the scenario."""
     if facts.spec.stop is None:
         return None
-    return Planned(facts.spec.stop, facts.spec.evaluate.metric)
+    return facts.spec.stop, facts.spec.evaluate.metric
 
 
 def _meters(setting: RunSetting) -> list[Meter]:

@@ -93,15 +93,12 @@ def graph_of(
         try:
             whole = torch.export.export(outputs, (batch,), strict=False)
             decompositions = torch.export.default_decompositions()
-            for target in [each for each in decompositions if _is_whole(each)]:
-                del decompositions[target]
+            for target in list(decompositions):
+                if str(target).removeprefix("aten.") in WHOLE:
+                    del decompositions[target]
             return whole.run_decompositions(decompositions)
         except Exception as error:
             raise ValueError(_failure(error)) from None
-
-
-def _is_whole(target: Any) -> bool:
-    return str(target).removeprefix("aten.") in WHOLE
 
 
 def torch_type(dtype: Any) -> torch.dtype:

@@ -87,9 +87,8 @@ def step(leaving: tuple[int, ...], buffer: int) -> tuple[list[int], list[int], f
     """The first step of a server of two clients in turn -> (who reported, who left, the clock)."""
     turns = lambda number, reachable: np.array([0, 1])
     never = lambda number, free: int(free[0])
-    some = Flights(
-        Leavers(*leaving), turns, never, np.arange(2), False, Timetable(buffer, 1), nobody()
-    )  # type: ignore[arg-type]
+    machines, timetable = Leavers(*leaving), Timetable(buffer, 1)
+    some = Flights(machines, turns, never, np.arange(2), False, timetable, nobody())
     some.fill(0)
     ended, left = some.flush(0)
     return [flight.client for flight in ended], [flight.client for flight in left], some.clock
@@ -115,12 +114,8 @@ class Gates(Leavers):
 @pytest.mark.parametrize(
     ("machines", "twice", "free", "started"),
     [
-        (
-            Leavers(),
-            False,
-            [[1, 2, 3], [2, 3]],
-            [0, 1, 2],
-        ),  # three places; draws name client 0 alone
+        # three places; draws name client 0 alone
+        (Leavers(), False, [[1, 2, 3], [2, 3]], [0, 1, 2]),
         (Gates(0, 2), False, [[2]], [0, 2]),
         (Gates(1, 3), False, [[1, 3], [3]], [1, 3]),
         (Gates(), True, [], []),
@@ -141,9 +136,8 @@ def test_another_client_starts_where_no_drawn_client_can(
     first = lambda number, reachable: np.array([0])
     some = Flights(machines, first, spare, np.arange(4), twice, Timetable(1, 3), nobody())
     some.fill(0)
-    assert [
-        flight.client for flight in sorted(some.heap, key=lambda flight: flight.order)
-    ] == started
+    by_order = sorted(some.heap, key=lambda flight: flight.order)
+    assert [flight.client for flight in by_order] == started
     assert asked == free
 
 

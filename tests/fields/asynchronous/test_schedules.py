@@ -3,23 +3,21 @@
 import itertools
 from collections import Counter
 
+import by_hand
 import jax
 import numpy as np
 import pytest
-from by_hand import machines_of
+from by_hand import registered
 from conftest import oracle
 from federations import quadratic, trajectory
 from test_codecs import SIZES, problem_arrays, quadratics
+from test_flights import played
 
 import fedsim
-from fedsim.assemble.federation import federations_of
 from fedsim.fields.asynchronous import rounds
-from fedsim.fields.asynchronous.staleness import staleness_factor
-from fedsim.fields.asynchronous.timetables import fedasync, fedbuff
-from fedsim.fleet import Local, Plan, Planner, Timetable
-from fedsim.fleet.plan import Conditions
+from fedsim.fields.asynchronous.timetables import fedasync, fedbuff, staleness_factor
+from fedsim.fleet import Plan, Timetable
 from fedsim.fleet.selection import uniform
-from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -59,6 +57,24 @@ def scenario(schedule: dict | str, **sections) -> dict:
     return {**plain, "schedule": schedule, **sections}
 
 
+def models_of(log, inputs, step) -> list:
+    """The models of a server after the flights of the oracle.
+
+    `step` is what it adds to its model, given the flights that end, the model that each of these
+    started from, and the one that it comes back with.
+    """
+    versions = [inputs["x0"]]
+    for flush in log:
+        flights = flush["updates"]
+        starts = [versions[u["version"]] for u in flights]
+        ends = [
+            trained(inputs, u["client"], start, TIMES[u["client"]])
+            for u, start in zip(flights, starts, strict=True)
+        ]
+        versions.append(versions[-1] + step(versions[-1], flights, starts, ends))
+    return versions[1:]
+
+
 FACTORS = {
     "constant": lambda age: 1.0,
     "polynomial": lambda age: (1 + age) ** -0.8,
@@ -70,21 +86,49 @@ FACTORS = {
 @pytest.mark.parametrize("staleness", FACTORS)
 def test_mixing_matches_its_formula(staleness):
     """x ← (1 − α s(τ)) x + α s(τ) y with half a server step, on the oracle's flights."""
-    inputs, versions = problem(), [problem()["x0"]]
-    log = SIMULATED["async_c2_b1"]["expected"]["log"]
-    for flush in log:
-        (u,) = flush["updates"]
-        y = trained(inputs, u["client"], versions[u["version"]], TIMES[u["client"]])
-        share = 0.6 * FACTORS[staleness](u["staleness"])
-        versions.append(versions[-1] + 0.5 * share * (y - versions[-1]))
+    inputs, log = problem(), SIMULATED["async_c2_b1"]["expected"]["log"]
+
+    def step(model, flights, starts, ends):
+        return 0.5 * 0.6 * FACTORS[staleness](flights[0]["staleness"]) * (ends[0] - model)
+
     schedule = {"kind": "fedasync", "alpha": 0.6, "concurrency": 2, "staleness": staleness}
     written = {**schedule, "exponent": 0.8, "slope": 2.0, "threshold": 0}
     server = [{"kind": "mean", "weights": "uniform"}, {"kind": "sgd", "lr": 0.5}]
     got, result = trajectory(scenario(written, server=server), **quadratic(inputs))
-    np.testing.assert_allclose(got, versions[1:], rtol=1e-12)
-    assert result.rounds["staleness_max"].tolist()[1:] == [
-        flush["updates"][0]["staleness"] for flush in log
-    ]
+    np.testing.assert_allclose(got, models_of(log, inputs, step), rtol=1e-12)
+    ages = [flush["updates"][0]["staleness"] for flush in log]
+    assert result.rounds["staleness_max"].tolist()[1:] == ages
+    assert result.rounds["staleness_mean"].tolist()[1:] == ages
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("weights", ["uniform", "samples"])
+@pytest.mark.parametrize("name", SIMULATED)
+def test_fedbuff_matches_its_simulation(name, weights):
+    """The flights are the oracle's; the server's steps are computed by hand.
+
+    A step is the sum of scaled updates, whose weights do not depend on the scale.
+    """
+    case, inputs = SIMULATED[name], problem()
+    p, log = case["params"], case["expected"]["log"]
+    assert case["inputs"]["times"] == TIMES
+
+    def step(model, flights, starts, ends):
+        w = [1 if weights == "uniform" else inputs["sizes"][u["client"]] for u in flights]
+        scales = [1 / np.sqrt(1 + u["staleness"]) for u in flights]
+        return 0.7 * np.array(w) * scales @ np.subtract(ends, starts) / sum(w)
+
+    schedule = {"kind": "fedbuff", "buffer": p["buffer"], "concurrency": p["concurrency"]}
+    server = [{"kind": "mean", "weights": weights}, {"kind": "sgd", "lr": 0.7}]
+    got, result = trajectory(scenario(schedule, server=server), **quadratic(inputs))
+    np.testing.assert_allclose(got, models_of(log, inputs, step), rtol=1e-12)
+    rounds = result.rounds[1:]
+    assert rounds["virtual_seconds"].tolist() == [flush["time"] for flush in log]
+    ages = [[u["staleness"] for u in flush["updates"]] for flush in log]
+    assert rounds["staleness_max"].tolist() == list(map(max, ages))
+    assert rounds["staleness_mean"].tolist() == pytest.approx(list(map(np.mean, ages)))
+    joined = np.bincount([u["client"] for flush in log for u in flush["updates"]], minlength=N)
+    assert result.clients["rounds_joined"].tolist() == joined.tolist()
 
 
 def test_staleness_factors_match_the_paper():
@@ -100,10 +144,8 @@ def test_staleness_factors_match_the_paper():
 
 # ---------------------------------------------------------------------------------- windows of time
 
-STEPS, ORDER = (
-    [1, 3, 1, 5, 2, 1, 7],
-    [3, 6, 1, 2, 0, 4],
-)  # clients 2 and 5 have no samples, and take no time
+STEPS = [1, 3, 1, 5, 2, 1, 7]
+ORDER = [3, 6, 1, 2, 0, 4]  # clients 2 and 5 have no samples, and take no time
 
 
 def windows(seconds: float, concurrency: int, rounds: int) -> list[list[tuple[int, int]]]:
@@ -133,14 +175,8 @@ def test_windows_match_plain_numpy():
             s = 1 / (2.0 * (r - version - 1) + 1) if r - version > 1 else 1.0
             total, weight = total + SIZES[i] * s * (y - versions[version]), weight + SIZES[i]
         versions.append(versions[-1] + 0.5 * total / max(weight, 1))
-    schedule = {
-        "kind": "semi_sync",
-        "seconds": 2.0,
-        "concurrency": 2,
-        "staleness": "hinge",
-        "slope": 2.0,
-        "threshold": 1,
-    }
+    schedule = {"kind": "semi_sync", "seconds": 2.0, "concurrency": 2}
+    schedule |= {"staleness": "hinge", "slope": 2.0, "threshold": 1}
     result = quadratics(
         rounds=12,
         schedule=schedule,
@@ -152,20 +188,13 @@ def test_windows_match_plain_numpy():
     rounds = result.rounds[1:]
     assert rounds["virtual_seconds"].tolist() == [2.0 * r for r in range(1, 13)]
     assert rounds["clients_sampled"].tolist() == [len(arrived) for arrived in log]
-    oldest = [
-        max((r - version for _, version in arrived), default=np.nan)
-        for r, arrived in enumerate(log)
-    ]
+    ages = [[r - version for _, version in arrived] for r, arrived in enumerate(log)]
+    oldest = [max(of_window, default=np.nan) for of_window in ages]
     np.testing.assert_array_equal(rounds["staleness_max"], oldest)
-    counts = Counter(
-        r - version for r, arrived in enumerate(log) for i, version in arrived if SIZES[i]
-    )
-    assert (
-        dict(zip(result.staleness["age"], result.staleness["messages"], strict=True)) == counts
-        and len(counts) > 2
-    )
-    some = [any(SIZES[i] for i, _ in arrived) for arrived in log]
-    assert rounds["skipped"].tolist() == [int(not any_) for any_ in some]
+    with_samples = [[r - v for i, v in arrived if SIZES[i]] for r, arrived in enumerate(log)]
+    assert rounds["skipped"].tolist() == [int(not of_window) for of_window in with_samples]
+    counts = Counter(itertools.chain(*with_samples))
+    assert dict(result.staleness[["age", "messages"]].to_numpy()) == counts and len(counts) > 2
 
 
 # --------------------------------------------------------- clients that cannot be reached, or leave
@@ -174,18 +203,18 @@ LEAVING = {"before": 0.1, "during": 0.2, "after": 0.1}
 BLOBS = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
 
 
-def blobs(schedule, fleet: dict, rounds: int = 6, **sections) -> fedsim.Result:
-    written = {
-        "name": "s",
-        "rounds": rounds,
-        "data": BLOBS,
-        "model": "logistic",
-        "fleet": fleet,
-        "schedule": schedule,
-    }
-    client = {"lr": 0.1, "batch": 8, "steps": 4}
+def blobs(schedule, fleet: dict, rounds: int = 6) -> fedsim.Result:
     return fedsim.run(
-        {**written, "cohort": {"kind": "uniform", "size": 5}, "client": client, **sections}
+        {
+            "name": "s",
+            "rounds": rounds,
+            "data": BLOBS,
+            "model": "logistic",
+            "fleet": fleet,
+            "schedule": schedule,
+            "cohort": {"kind": "uniform", "size": 5},
+            "client": {"lr": 0.1, "batch": 8, "steps": 4},
+        }
     )
 
 
@@ -213,23 +242,17 @@ def test_a_buffer_of_everybody_is_the_synchronous_run_where_clients_leave():
 
 
 def plan_of(availability=None, leaving=(0.0, 0.0, 0.0), **timetable) -> Plan:
-    data = {"kind": "gaussian_blobs", "samples": 800, "clients": 40, "test": 0.0}
-    federation = federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
-    local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
-    from fedsim.fields.machines.speeds import uniform as uniform_speed
-
-    speed = uniform_speed(low=0.5, high=2.0)
-    machines = machines_of({"speed": speed, "availability": availability, "dropout": leaving})
-    conditions = Conditions(timetable=Timetable(**timetable, steps=rounds), **machines)
-    return Plan(federation, uniform(4), local, 3, 500, conditions)
+    """Of forty clients, four in a round, who take half a second to two for each of three steps."""
+    speed = registered("speed")["uniform"](low=0.5, high=2.0)
+    fleet = {"speed": speed, "availability": availability, "dropout": leaving}
+    timetable = Timetable(**timetable, steps=rounds)
+    return by_hand.plan_of(uniform(4), fleet, timetable, sizes=[20] * 40, steps=3, rounds=500)
 
 
 @pytest.mark.parametrize("window", [0.0, 2.0])
 def test_clients_start_only_while_they_can_be_reached(window):
     """Day and night: clients start only while reachable, and places stay free at night."""
-    from fedsim.fields.machines.availability import diurnal
-
-    nights = diurnal(low=0.0, high=0.4, period=60.0, zones=3)
+    nights = registered("availability")["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
     plan = plan_of(nights, buffer=3, concurrency=12, waits=True, window=window)
     state, started, idle = plan.begin(), 0, 0
     for r in range(1, 120):
@@ -252,18 +275,16 @@ def test_a_client_that_leaves_frees_its_place():
     for r in range(1, 401):
         work, state = plan.round(r, state)
         messages += len(work.ids)
-        assert (
-            len(state["client"]) == 6 == len(set(state["client"].tolist())) and len(work.ids) == 3
-        )
-        for o in [] if work.uncounted is None else [work.uncounted]:
-            assert (
-                o.left.all()
-                and not o.late.any()
-                and (o.steps[~o.reached] == 0).all()
-                and (o.steps[o.sent] == 3).all()
-            )
-            counts += (~o.reached).sum(), (o.reached & ~o.sent).sum(), o.sent.sum()
-            busy += o.steps[o.reached & ~o.sent].tolist()
+        assert len(work.ids) == 3
+        assert len(state["client"]) == 6 == len(set(state["client"].tolist()))
+        if work.uncounted is None:
+            continue
+        o = work.uncounted
+        during = o.reached & ~o.sent
+        assert o.left.all() and not o.late.any()
+        assert not o.steps[~o.reached].any() and (o.steps[o.sent] == 3).all()
+        counts += (~o.reached).sum(), during.sum(), o.sent.sum()
+        busy += o.steps[during].tolist()
     n = messages + counts.sum()
     assert np.abs(counts / n - list(LEAVING.values())).max() < 5 * np.sqrt(0.2 * 0.8 / n)
     assert set(busy) == {0, 1, 2} and abs(np.mean(busy) - 1) < 5 / np.sqrt(len(busy))
@@ -281,22 +302,12 @@ NOBODY = {
 def test_steps_without_messages_are_skipped(kind, why):
     seconds = {"seconds": 3.0} if kind == "semi_sync" else {}
     result = blobs({"kind": kind, "concurrency": 4, **seconds}, NOBODY[why], rounds=3)
-    assert (
-        result.status == "not_run"
-        and result.rounds["skipped"].sum() == 3
-        and len(result.staleness) == 0
-    )
-    assert (
-        result.rounds["clients_reported"].sum() == 0 and result.rounds["staleness_max"].isna().all()
-    )
-    went_on = (
-        [0, 3, 6, 9]
-        if kind == "semi_sync"
-        else [0, 4, 8, 12]
-        if why == "unreachable"
-        else [0, 0, 0, 0]
-    )
-    assert result.rounds["virtual_seconds"].tolist() == went_on
+    assert result.status == "not_run" and len(result.staleness) == 0
+    rounds = result.rounds
+    assert rounds["skipped"].sum() == 3 and rounds["clients_reported"].sum() == 0
+    assert rounds["staleness_max"].isna().all()
+    step = 3 if kind == "semi_sync" else 4 if why == "unreachable" else 0  # seconds
+    assert rounds["virtual_seconds"].tolist() == [0, step, 2 * step, 3 * step]
 
 
 @pytest.mark.long
@@ -314,20 +325,16 @@ def test_normalisation_statistics_are_mixed_with_the_model():
     ends = {}
     for alpha in (1.0, 0.25):
         seen = []
-        written = scenario(
-            {"kind": "fedasync", "alpha": alpha, "concurrency": 1}, rounds=1, cohort="all"
-        )
-        written["client"] = {"lr": 0.1, "batch": "full", "steps": 2}
-        watch = lambda e, s, row, seen=seen: seen.append(
-            jax.tree.map(np.asarray, row.server.shared)
-        )
+        schedule = {"kind": "fedasync", "alpha": alpha, "concurrency": 1}
+        client = {"lr": 0.1, "batch": "full", "steps": 2}
+        written = scenario(schedule, rounds=1, cohort="all", client=client)
+        watch = lambda e, s, row, seen=seen: seen.append(row.server.shared)
         fedsim.run(written, data=data, model=Net(), watch=watch)
         start, ends[alpha] = seen
     assert jax.tree.leaves(start["stats"])
     quarter = jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, start, ends[1.0])
-    jax.tree.map(
-        lambda want, got: np.testing.assert_allclose(got, want, rtol=1e-12), quarter, ends[0.25]
-    )
+    close = lambda got, want: np.testing.assert_allclose(got, want, rtol=1e-12)
+    jax.tree.map(close, ends[0.25], quarter)
     assert not np.allclose(*(jax.tree.leaves(ends[alpha]["stats"])[0] for alpha in ends))
 
 
@@ -355,7 +362,7 @@ def test_errors_are_fed_back_where_nobody_sends_twice_between_two_steps(kind):
     The plan says whose message arrives, and from which model.
     """
     (H, a), versions, errors = problem_arrays(), [np.full(4, 2.0)], np.zeros((len(SIZES), 4))
-    rounds, works = 8, []
+    rounds = 8
     result = quadratics(
         rounds=rounds,
         schedule=WAITING[kind],
@@ -364,11 +371,7 @@ def test_errors_are_fed_back_where_nobody_sends_twice_between_two_steps(kind):
         wire=FEEDBACK,
         server=[{"kind": "mean", "weights": "uniform"}],
     )
-    plan = result.experiment.plans[0]
-    planner = Planner(plan)
-    for r in range(1, rounds + 1):
-        works.append(planner.round(r))
-        planner.complete(works[-1], {})
+    works = played(result.experiment.plans[0], rounds)
     for work in works:
         assert len(set(work.ids.tolist())) == len(work.ids)
         arrived = []
@@ -387,6 +390,5 @@ def test_errors_are_fed_back_where_nobody_sends_twice_between_two_steps(kind):
     np.testing.assert_allclose(result.model(), versions[-1], rtol=1e-12)
     memory = result.state()["client"]["error_feedback"]["error"]
     np.testing.assert_allclose(memory, errors, rtol=1e-9, atol=1e-12)
-    assert (
-        max(len(work.ids) for work in works) == {"semi_sync": 4, "fedbuff": 3, "fedasync": 1}[kind]
-    )
+    most = {"semi_sync": 4, "fedbuff": 3, "fedasync": 1}[kind]
+    assert max(len(work.ids) for work in works) == most

@@ -51,51 +51,78 @@ def test_draws_depend_on_seed_round_and_client_alone():
     assert set(ids[::2][slow]) == set(sorted(ids[::2], key=lambda k: u[k, 0])[5:])
 
 
-@pytest.mark.parametrize("work", ["partial", pytest.param("drop", marks=pytest.mark.long)])
-def test_a_run_with_stragglers_matches_plain_numpy(work):
+SPEED = {"kind": "lognormal", "sigma": 1.0}
+PLANNED = 4
+SLOW = {  # what slow clients do -> the section of the fleet
+    "steps until the deadline": {"speed": SPEED, "deadline": 3.0, "partial_work": True},
+    "a straggler's part": {"stragglers": {"share": 0.6, "work": "partial"}},
+    "nothing in time": {"stragglers": {"share": 0.6, "work": "drop"}},
+}
+
+
+def steps_in_time(name, r, ids):
+    """The local steps of clients that arrive in a round."""
+    if "deadline" in SLOW[name]:
+        step = np.exp(generator(3, Stream.SPEED).standard_normal(len(SIZES)))[ids]
+        return np.minimum(np.floor(3.0 / step), PLANNED).astype(int)
+    slow, able = slowed(Stragglers(0.6), 3, r, np.array(ids), np.full(3, PLANNED), PLANNED)
+    assert slow.sum() == 2
+    return able if name == "a straggler's part" else able * ~slow
+
+
+@pytest.mark.filterwarnings("ignore:fleet.stragglers.share")
+@pytest.mark.parametrize(
+    "name", [*list(SLOW)[:2], pytest.param("nothing in time", marks=pytest.mark.long)]
+)
+def test_a_run_with_slow_clients_matches_plain_numpy(name):
     """Partial participation, two clients without samples, half a server step.
 
-    All clients of a round may be stragglers.
+    All clients of a round may be slow.
     """
-    rounds, planned, (H, a) = [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]], 4, problem_arrays()
-    with pytest.warns(UserWarning, match="fleet.stragglers.share: 0.6 of 3 clients is 2"):
-        result = quadratics(
-            rounds=len(rounds),
-            seeds=[3],
-            cohort={"kind": "listed", "rounds": rounds},
-            client={"lr": 0.1, "batch": "full", "epochs": planned},
-            server=["mean", {"kind": "sgd", "lr": 0.5}],
-            fleet={"stragglers": {"share": 0.6, "work": work}},
-        )
-    x, late = np.full(D, 2.0), 0
+    rounds, (H, a) = [[0, 3, 6], [1, 3, 4], [2, 4, 6], [0, 1, 5]], problem_arrays()
+    result = quadratics(
+        rounds=len(rounds),
+        seeds=[3],
+        cohort={"kind": "listed", "rounds": rounds},
+        client={"lr": 0.1, "batch": "full", "epochs": PLANNED},
+        server=["mean", {"kind": "sgd", "lr": 0.5}],
+        fleet=SLOW[name],
+    )
+    x, done = np.full(D, 2.0), []
     for r, ids in enumerate(rounds, 1):
-        slow, able = slowed(Stragglers(0.6), 3, r, np.array(ids), np.full(3, planned), planned)
-        assert slow.sum() == 2
-        late += 2 * (work == "drop")
         total, weight = np.zeros(D), 0
-        for i, steps, straggler in zip(ids, able, slow, strict=True):
-            if not SIZES[i] or (straggler and work == "drop"):
+        for i, steps in zip(ids, steps_in_time(name, r, ids), strict=True):
+            done.append(steps)
+            if not SIZES[i] or not steps:
                 continue
             y = x.copy()
             for _ in range(steps):
                 y = y - 0.1 * H[i] @ (y - a[i])
             total, weight = total + SIZES[i] * (y - x), weight + SIZES[i]
         x = x + 0.5 * total / max(weight, 1)
+    assert len(set(done)) > 1
     assert_allclose(result.model(), x, rtol=1e-12)
-    assert work == "partial" or result.rounds["clients_late"].sum() == late
-    assert_allclose(result.rounds["virtual_seconds"].iloc[-1], planned * len(rounds))
+    if name != "steps until the deadline":
+        assert result.rounds["virtual_seconds"].iloc[-1] == PLANNED * len(rounds)
+    if name == "nothing in time":
+        assert result.rounds["clients_late"].sum() == done.count(0)
+
+
+def test_a_share_that_is_no_whole_number_of_clients_is_said():
+    with pytest.warns(UserWarning, match="fleet.stragglers.share: 0.6 of 4 clients is 2"):
+        run(rounds=0, client={"epochs": 2}, fleet={"stragglers": {"share": 0.6}})
 
 
 REFUSED = {
     "an epoch": (
         {"client": {"epochs": 1}},
-        r"a straggler does 1 to E − 1 of E epochs, and client.epochs is 1",
+        "a straggler does 1 to E − 1 of E epochs, and client.epochs is 1",
     ),
     "no rounds": (
         {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}},
         "stragglers is about rounds of one cohort",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -6,53 +6,40 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from by_hand import machines_of, registered
+from by_hand import plan_of, registered, speed_of
 
 import fedsim
-from fedsim.assemble.federation import federations_of
 from fedsim.disk.tables import read_table
-from fedsim.fields.machines.figures import figures, figures_of_machines
+from fedsim.fields.machines.figures import figures
 from fedsim.fields.machines.links import Rates
 from fedsim.fields.machines.machines import Dropout
 from fedsim.fields.machines.page import shown as shown_of
 from fedsim.fields.machines.panels import WHY, panels
 from fedsim.fields.machines.timelines import timeline
-from fedsim.fleet import Local, Plan, selection
-from fedsim.fleet.plan import Conditions
+from fedsim.fleet import Plan
 from fedsim.report import page
 from fedsim.report.context import context_of
 from fedsim.report.derived import derived_files
 from fedsim.report.page.left_out import classes_of, left_out
 from fedsim.runs import derive
-from fedsim.scenario import read
 
 STEPS, STEP, DOWN, UP = 4, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.0, 5.0  # seconds
 
 
-@pytest.fixture(scope="module")
-def federation():
-    data = {"kind": "gaussian_blobs", "samples": 120, "clients": 6, "test": 0.0}
-    return federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
+ALL = registered("cohort")["listed"]([list(range(6))])
 
 
-def flying(federation, speed, rounds=5) -> Plan:
+def flying(speed, rounds=5) -> Plan:
     """Two clients at a time, a step each, of a server that steps with two messages."""
-    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
     timetable = registered("timetable")["fedbuff"](buffer=2, concurrency=2)
-    machines = machines_of({"speed": lambda clients, rng: speed})
-    cohort = selection.listed([list(range(6))])
-    return Plan(federation, cohort, local, 3, rounds, Conditions(timetable=timetable, **machines))
+    return plan_of(ALL, {"speed": speed_of(speed)}, timetable, sizes=[20] * 6, rounds=rounds)
 
 
-def plan_with(federation, **fleet) -> Plan:
-    """Six clients in a round: a second down, and 4 steps, and half a second up."""
-    schedule = {"batch": 4, "epochs": None, "steps": STEPS, "shuffle": True, "drop_last": False}
-    local = Local(**schedule, lr=lambda r: 1.0)
-    speed = lambda clients, rng: STEP
+def plan_with(**fleet) -> Plan:
+    """Six clients in a round: a second down, and 4 steps, and a second up."""
     links = lambda clients, rng: Rates(DOWN, UP)
-    cohort = selection.listed([list(range(6))])
-    machines = machines_of({"speed": speed, "links": links, **fleet})
-    return Plan(federation, cohort, local, 3, 5, Conditions(**machines, down=2, up=5))
+    fleet = {"speed": speed_of(STEP), "links": links, **fleet}
+    return plan_of(ALL, fleet, sizes=[20] * 6, steps=STEPS, down=2, up=5)
 
 
 def of(plan: Plan) -> dict[int, dict]:
@@ -63,46 +50,45 @@ def of(plan: Plan) -> dict[int, dict]:
     return {row["client"]: row for row in rows}
 
 
-def test_nothing_is_shown_where_times_do_not_differ(federation):
-    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1.0)
-    assert timeline(Plan(federation, selection.all(), local, 3, 5)) is None
+def test_nothing_is_shown_where_times_do_not_differ():
+    assert timeline(plan_of(registered("cohort")["all"]())) is None
 
 
-def test_a_round_ends_with_its_longest_client(federation):
-    rows = of(plan_with(federation))
+def test_a_round_ends_with_its_longest_client():
+    rows = of(plan_with())
     for client, row in rows.items():
         whole = 1 + STEPS * STEP[client]
         assert (row["begins"], row["trains"], row["sends"], row["ends"]) == (0, 1, whole, whole + 1)
         assert (row["place"], row["closes"], row["outcome"]) == (client, 26.0, "joined")
 
 
-def test_who_is_late_is_cut_off_at_the_deadline(federation):
-    rows = of(plan_with(federation, deadline=15.0))
+def test_who_is_late_is_cut_off_at_the_deadline():
+    rows = of(plan_with(deadline=15.0))
     assert [row["outcome"] for row in rows.values()] == ["joined"] * 3 + ["late"] * 3
     assert {row["closes"] for row in rows.values()} == {15.0}
     assert [rows[c]["sends"] for c in (2, 3, 5)] == [13.0, 15.0, 15.0] and rows[2]["ends"] == 14.0
 
 
-def test_partial_work_is_as_long_as_there_is_time(federation):
+def test_partial_work_is_as_long_as_there_is_time():
     """Client 5 has 13 seconds for steps of 6: two of them."""
-    rows = of(plan_with(federation, deadline=15.0, partial=True))
+    rows = of(plan_with(deadline=15.0, partial=True))
     assert [rows[client]["outcome"] for client in range(6)] == ["joined"] * 3 + ["partial"] * 3
     assert (rows[5]["sends"], rows[5]["ends"]) == (13.0, 14.0)
 
 
-def test_who_is_not_needed_any_more_is_told_from_who_is_late(federation):
-    rows = of(plan_with(federation, report_goal=2))
+def test_who_is_not_needed_any_more_is_told_from_who_is_late():
+    rows = of(plan_with(report_goal=2))
     assert [row["outcome"] for row in rows.values()] == ["joined"] * 2 + ["over-selected"] * 4
     for row in rows.values():
         if row["outcome"] == "over-selected":
             assert row["ends"] == row["closes"] == 10.0
-    both = of(plan_with(federation, report_goal=5, deadline=15.0))
+    both = of(plan_with(report_goal=5, deadline=15.0))
     assert {row["outcome"] for row in both.values()} == {"joined", "late"}
 
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
-def test_who_leaves_is_there_until_then(federation, when):
-    rows = of(plan_with(federation, dropout=Dropout(**{when: 1.0})))
+def test_who_leaves_is_there_until_then(when):
+    rows = of(plan_with(dropout=Dropout(**{when: 1.0})))
     for client, row in rows.items():
         whole = 1 + STEPS * STEP[client]
         assert row["outcome"] == "left"
@@ -115,9 +101,9 @@ def test_who_leaves_is_there_until_then(federation, when):
             assert row["ends"] == whole + 1
 
 
-def test_flights_are_those_of_the_plan(federation):
+def test_flights_are_those_of_the_plan():
     """Two at a time, of 3 and of 2 seconds: who reports makes room for the next."""
-    plan = flying(federation, speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
+    plan = flying(speed=[3.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     first = timeline(plan)
     assert first is not None
     rows = sorted(
@@ -141,9 +127,9 @@ def test_flights_are_those_of_the_plan(federation):
         assert (first.begins[mine][1:] == first.ends[mine][:-1]).all()
 
 
-def test_a_flight_that_does_not_end_is_cut_off(federation):
-    speed = np.array([90.0, 2.0, 2.0, 2.0, 2.0, 2.0])
-    rows = of(flying(federation, speed=speed, rounds=2))
+def test_a_flight_that_does_not_end_is_cut_off():
+    speed = [90.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    rows = of(flying(speed=speed, rounds=2))
     assert rows[0]["outcome"] == "in flight"
     assert np.isnan(rows[0]["closes"])
     assert rows[0]["ends"] == 8.0
@@ -177,10 +163,10 @@ METHODS = [
 
 
 @pytest.fixture
-def table(federation) -> pd.DataFrame:
+def table() -> pd.DataFrame:
     """The table of four methods, two of which have the same round."""
-    wait, late = plan_with(federation), plan_with(federation, deadline=15.0)
-    flown = flying(federation, speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
+    wait, late = plan_with(), plan_with(deadline=15.0)
+    flown = flying(speed=[3.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     frames = []
     for name, plan in zip(NAMES, (wait, wait, late, flown), strict=True):
         first = timeline(plan)
@@ -219,7 +205,8 @@ def test_methods_that_have_the_same_round_are_one_panel(table):
 
 
 def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
-    (figure,) = figures_of_machines(table, context_of(SCENARIO, order=NAMES))
+    ((name, (figure,)),) = figures({"machines": table}, context_of(SCENARIO, order=NAMES))
+    assert name == "machines"
     parts = panels(table, NAMES)
     for axes, part in zip(figure.axes, parts, strict=True):
         assert len(axes.patches) == sum(len(bar.phases) for bar in part.bars)

@@ -1,38 +1,39 @@
 """What runs measure: columns of the tables, means over clients, and what is ranked by."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from test_readme import block
 
 import fedsim
 from fedsim import ScenarioError
 from fedsim.disk.scores import OF_CLIENTS, is_share, larger_is_better, worst
-from fedsim.engine.scoring.scorer import end_of
 from fedsim.fields.metrics.figures import figures
 from fedsim.fields.metrics.page import section
 from fedsim.report.context import context_of
 from fedsim.report.page.sources import Source
 from fedsim.runs.result import Result
-from fedsim.scenario import read
-from fedsim.scenario.reader import parse
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 BLOBS = {"kind": "gaussian_blobs", "samples": 200, "classes": 3, "clients": 6, "client_test": 0.5}
 NUMBERS = {"kind": "linear_regression", "clients": 6, "samples": 30, "client_test": 0.5}
-F1 = {"kind": "f1", "average": "macro"}
+METRICS = {
+    "auc": "auc",
+    "f1_macro": {"kind": "f1", "average": "macro"},
+    "f1_micro": "f1(average=micro)",
+    "top_k": "top_k(k=2)",
+    "brier": "brier",
+}
 
 
 # Some clients have samples of one class alone.
 MEASURED = {
     "name": "measured",
     "rounds": 2,
-    "data": {**BLOBS, "partition": "dirichlet(alpha=0.2, min_samples=4)"},
+    "data": {**BLOBS, "partition": "dirichlet(alpha=0.2, min_samples=4)", "validation": 0.1},
 }
-METRICS = ["auc", F1, "f1(average=micro)", "top_k(k=2)", "brier"]
 
 
 def run(**sections) -> Result:
@@ -41,18 +42,22 @@ def run(**sections) -> Result:
 
 @pytest.fixture(scope="module")
 def measured() -> Result:
-    evaluate = {"metrics": METRICS, "personal": True, "confusion": True, "metric": "test_auc"}
-    return run(evaluate=evaluate)
+    evaluate = {"metrics": [*METRICS.values()], "metric": "test_auc"}
+    return run(evaluate={**evaluate, "personal": True, "confusion": True})
 
 
-def test_metrics_are_columns_and_change_no_other_bit(measured):
+def test_metrics_of_the_outputs_are_columns_and_change_no_other_bit(measured):
     plain = run(evaluate={"personal": True}).rounds
-    names = ["test_auc", "test_f1_macro", "test_f1_micro", "test_top_k", "test_brier"]
     pd.testing.assert_frame_equal(measured.rounds[list(plain)], plain)
-    last = measured.rounds.iloc[-1]
-    summary = measured.summary.iloc[0]
+    test = measured.experiment.plans[0].federation.test
+    outputs = measured.predict(test.x)
+    last, summary = measured.rounds.iloc[-1], measured.summary.iloc[0]
+    for name, metric in METRICS.items():
+        expected = fedsim.measure(metric, test.y, outputs)
+        assert last[f"test_{name}"] == pytest.approx(expected, rel=1e-5), name
+        assert summary[f"test_{name}"] == last[f"test_{name}"]
+        assert f"validation_{name}" in measured.rounds
     assert summary["metric"] == "test_auc" and summary["final"] == last["test_auc"]
-    assert [summary[name] for name in names] == [last[name] for name in names]
     assert summary["best"] == measured.rounds["test_auc"].max()
     np.testing.assert_allclose(measured.rounds["test_f1_micro"], plain["test_accuracy"])
 
@@ -120,47 +125,6 @@ def test_numbers_are_measured():
     assert result.summary["best"][0] == rounds["test_rmse"].min()
     variance = rounds["test_rmse"] ** 2 / (1 - rounds["test_r2"])
     np.testing.assert_allclose(variance, variance[0], rtol=1e-5)
-
-
-@pytest.mark.long
-def test_the_better_method_has_the_smaller_brier_score():
-    scenario = {
-        "name": "ranked",
-        "rounds": 5,
-        "seeds": 3,
-        "data": {**BLOBS, "validation": 0.2},
-        "evaluate": {"metrics": ["brier"], "metric": "test_brier"},
-        "compare": {"methods": ["fedavg", "fedprox"]},
-    }
-    tune = {"client.lr": [1e-4, 0.1]}
-    result = fedsim.compare(scenario, tune=tune)
-    chosen = result.tuning[result.tuning["chosen"] == 1]
-    assert set(chosen["client.lr"]) == {0.1} and set(chosen["metric"]) == {"validation_brier"}
-
-
-def test_measures_are_those_of_the_outputs():
-    """The same scores from the model of the run and its test set, through `fedsim.measure`."""
-    from fedsim.assemble.experiment import build, numerics
-
-    scenario = read(
-        parse(
-            "name: m\nrounds: 0\ndata: {kind: gaussian_blobs, clients: 4}\n"
-            "evaluate: {metrics: [auc, log_loss, ece]}",
-            "m.yaml",
-        )
-    )
-    with numerics(scenario):
-        experiment = build(scenario)
-        played = experiment.run(0)
-        moment = end_of(played)
-        f = moment.federation
-        shown = played.scorer.shown(played.server)
-        outputs, _ = experiment.model.apply(shown, f.test.x)
-        tests = played.evaluate(played.server)
-        columns = played.form.columns(played.server, played.scorer.sets, tests)
-    for kind in ("auc", "log_loss", "ece"):
-        expected = fedsim.measure(kind, f.test.y, outputs)
-        assert columns[f"test_{kind}"] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.long
@@ -309,9 +273,9 @@ def test_what_cannot_be_measured_is_refused_in_one_line(case):
 @pytest.mark.long
 def test_the_page_says_what_happens(root, capsys, own_kinds):
     page = (root / "docs/scenarios/metrics.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
-    result = fedsim.run(yaml.safe_load(blocks["measured"]))
+    result = fedsim.run(yaml.safe_load(block(page, "measured")))
     assert result.summary["final"][0] == result.rounds["test_auc"].iloc[-1] > 0.9
     assert {"test_recall", "test_brier", "client_auc_undefined"} <= set(result.rounds)
-    exec(compile(blocks["own_metric"], "docs/scenarios/metrics.md", "exec"), {"__name__": "page"})
-    assert capsys.readouterr().out.endswith(blocks["printed by own_metric"])
+    own = compile(block(page, "own_metric"), "docs/scenarios/metrics.md", "exec")
+    exec(own, {"__name__": "page"})
+    assert capsys.readouterr().out.endswith(block(page, "printed by own_metric"))

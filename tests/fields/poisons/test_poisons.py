@@ -32,6 +32,7 @@ ROWS = fedsim.Arrays(RNG.normal(size=(200, 20)), np.arange(200) % CLASSES)
 TEXTS = fedsim.Arrays(RNG.integers(0, 9, (60, 8)), RNG.integers(0, 9, (60, 8)))
 WORDS = fedsim.Arrays(RNG.integers(0, 9, (60, 8)), np.arange(60) % 3, vocabulary=9)
 TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
+FLOAT = np.dtype("float32")
 BASE = {
     "kind": "supplied",
     "clients": N,
@@ -47,7 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "distributed_backdoor": {"target": 2, "share": 0.4},
     "edge_case": {"source": 3, "target": 1, "share": 0.3},
 }
-CLEAN = (
+UNCHANGED = (
     "test.x",
     "test.y",
     "validation.x",
@@ -58,53 +59,63 @@ CLEAN = (
     "holders.offsets",
     "test_holders.indices",
 )
+each_storage = pytest.mark.parametrize("data", [BYTES, FLOATS], ids=["bytes", "floats"])
 
 
 def link(kind, **parameters):
     return {"kind": kind, **parameters}
 
 
-def federation(*attacks, data=FLOATS, seed=0, malicious: Any = MALICIOUS, base=BASE, **sections):
+def federation(*attacks, data=FLOATS, malicious: Any = MALICIOUS, base=BASE, **sections):
     scenario = {
         "name": "poisons",
         "data": {**base, "attack": list(attacks)},
         "fleet": {"malicious": malicious},
-        "seeds": [seed],
         **sections,
     }
-    return federations_of(read(scenario), data, np.dtype("float32"))[seed]
+    return federations_of(read(scenario), data, FLOAT)[0]
 
 
 def of(f, client):
+    """The rows of a client's training samples."""
     return f.holders.of(client)
 
 
+def differing(one, other):
+    """Which training samples differ."""
+    features = (one.train.x != other.train.x).reshape(len(one.train.x), -1).any(1)
+    return features | (one.train.y != other.train.y)
+
+
+def stamped(x, pixels, value):
+    """The images with a value at some pixels."""
+    x = np.array(x)
+    for i, j in pixels:
+        x[:, i, j] = value
+    return x
+
+
 def test_every_attack_is_in_the_tables():
-    assert {
-        k for k, make in FAMILIES["data_attack"].items() if make.__module__.startswith("fedsim.")
-    } == set(KINDS)
+    kinds = FAMILIES["data_attack"].items()
+    assert {kind for kind, made in kinds if made.__module__.startswith("fedsim.")} == set(KINDS)
 
 
-@pytest.mark.parametrize("data", [BYTES, FLOATS], ids=["bytes", "floats"])
+@each_storage
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_training_samples_of_malicious_clients_change(kind, data):
     given = fedsim.Arrays(np.array(data.x), np.array(data.y), scale=data.scale)
-    plain, attacked = federation(data=data), federation(link(kind, **KINDS[kind]), data=given)
+    plain = federation(data=data)
+    attacked = federation(link(kind, **KINDS[kind]), data=given)
     assert np.array_equal(given.x, data.x) and np.array_equal(given.y, data.y)
-    assert all(
-        np.array_equal(attrgetter(name)(plain), attrgetter(name)(attacked)) for name in CLEAN
-    )
+    for name in UNCHANGED:
+        assert np.array_equal(attrgetter(name)(plain), attrgetter(name)(attacked)), name
     assert attacked.train.x.dtype == plain.train.x.dtype and attacked.scale == plain.scale
-    others = np.setdiff1d(
-        np.arange(len(plain.train.x)), np.concatenate([of(plain, k) for k in MALICIOUS])
-    )
-    for now, before in zip(attacked.train, plain.train, strict=True):
-        assert np.array_equal(now[others], before[others])
-    other_x = (attacked.train.x != plain.train.x).reshape(len(plain.train.x), -1).any(1)
-    differs = other_x | (attacked.train.y != plain.train.y)
+
+    changed = differing(plain, attacked)
     counts = attacked.skews[f"attack/{kind}"]
-    assert counts.tolist() == [int(differs[of(plain, k)].sum()) for k in range(N)]
-    assert (counts[MALICIOUS] > 0).sum() >= 2 and counts.sum() == differs.sum()
+    assert counts.tolist() == [int(changed[of(plain, k)].sum()) for k in range(N)]
+    assert counts.sum() == changed.sum() == counts[MALICIOUS].sum()
+    assert (counts[MALICIOUS] > 0).sum() >= 2
     one, other = plain.fingerprint(), attacked.fingerprint()
     assert one["data"] == other["data"] and one["partition"] != other["partition"]
 
@@ -113,61 +124,44 @@ def test_only_training_samples_of_malicious_clients_change(kind, data):
 def test_an_attack_is_decided_by_seed_and_client_alone(kind):
     attack, first = link(kind, **KINDS[kind]), [1, 4]
     one, again = federation(attack), federation(attack, method="scaffold", rounds=9)
-    assert np.array_equal(one.train.x, again.train.x) and np.array_equal(one.train.y, again.train.y)
+    assert not differing(one, again).any()
     fewer = federation(attack, malicious=first)
-    for client in first:
-        assert np.array_equal(one.train.x[of(one, client)], fewer.train.x[of(one, client)])
-        assert np.array_equal(one.train.y[of(one, client)], fewer.train.y[of(one, client)])
+    assert not differing(one, fewer)[np.concatenate([of(one, client) for client in first])].any()
     if kind not in ("label_flip", "edge_case"):
-        elsewhere = poisoned_alone(kind, seed=1).train.y != poisoned_alone(kind, seed=0).train.y
-        assert elsewhere.any()
+        assert differing(poisoned_alone(kind, seed=1), poisoned_alone(kind, seed=0)).any()
 
 
 def poisoned_alone(kind, seed):
     """The samples under one partition, poisoned as under a seed."""
     plain, poison = federation(), FAMILIES["data_attack"][kind](**KINDS[kind])
     rng = lambda tag, client: np.random.default_rng([seed, tag, client])
-    return poisoned(
-        plain, kind, poison, np.isin(np.arange(N), MALICIOUS), rng, np.dtype("float32"), plain
-    )
+    return poisoned(plain, kind, poison, np.isin(np.arange(N), MALICIOUS), rng, FLOAT, plain)
 
 
 def test_empty_clients_are_passed_over():
-    base = {
-        **BASE,
-        "client_test": 0,
-        "partition": {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0},
-    }
-    plain, everybody = (
-        federation(base=base),
-        federation(link("label_flip"), base=base, malicious=1.0),
-    )
-    empty = np.flatnonzero(plain.sizes == 0)
-    assert len(empty) and np.array_equal(
-        everybody.train.y[plain.holders.indices], CLASSES - 1 - plain.train.y[plain.holders.indices]
-    )
-    parts = federation(
-        link("distributed_backdoor", **KINDS["distributed_backdoor"]), base=base, malicious=1.0
-    )
+    """Parts of a trigger go to the clients with samples in turn."""
+    partition = {"kind": "dirichlet", "alpha": 0.02, "min_samples": 0}
+    base = {**BASE, "client_test": 0, "partition": partition}
+    plain = federation(base=base)
+    parts = link("distributed_backdoor", **KINDS["distributed_backdoor"])
+    attacked = federation(parts, base=base, malicious=1.0)
     bars = [(0, 0), (0, 4), (2, 0), (2, 4)]
     for place, client in enumerate(np.flatnonzero(plain.sizes)):
         rows = of(plain, client)
-        changed = np.argwhere((parts.train.x[rows] != plain.train.x[rows]).any(0))
+        changed = np.argwhere((attacked.train.x[rows] != plain.train.x[rows]).any(0))
         row, column = bars[place % 4]
         assert {tuple(pixel) for pixel in changed} <= {(row, column + i) for i in range(3)}
+
+    empty = np.flatnonzero(plain.sizes == 0)
     nobody = federation(link("backdoor"), base=base, malicious=[int(empty[0])])
-    assert (
-        np.array_equal(nobody.train.x, plain.train.x)
-        and len(nobody.aims[METRIC].x)
-        and not nobody.skews["attack/backdoor"].any()
-    )
+    assert not differing(nobody, plain).any() and len(nobody.aims[METRIC].x)
+    assert not nobody.skews["attack/backdoor"].any()
 
 
 @pytest.mark.parametrize(
     ("parameters", "flipped"),
     [
         ({}, lambda y: CLASSES - 1 - y),
-        ({"map": "mirror"}, lambda y: CLASSES - 1 - y),
         ({"map": "next"}, lambda y: (y + 1) % CLASSES),
         ({"source": 3, "target": 0}, lambda y: np.where(y == 3, 0, y)),
     ],
@@ -175,65 +169,50 @@ def test_empty_clients_are_passed_over():
 def test_flipped_labels(parameters, flipped):
     plain, attacked = federation(), federation(link("label_flip", **parameters))
     rows = np.concatenate([of(plain, k) for k in MALICIOUS])
-    assert np.array_equal(attacked.train.y[rows], flipped(plain.train.y[rows])) and np.array_equal(
-        attacked.train.x, plain.train.x
-    )
-    chosen = plain.test.y == 3 if parameters.get("source") else np.zeros(len(plain.test.y), bool)
-    assert list(attacked.aims) == ([METRIC] if chosen.any() else [])
+    assert np.array_equal(attacked.train.y[rows], flipped(plain.train.y[rows]))
+    assert np.array_equal(attacked.train.x, plain.train.x)
+    assert list(attacked.aims) == ([METRIC] if "source" in parameters else [])
     for aim in attacked.aims.values():
-        assert np.array_equal(aim.x, plain.test.x[chosen]) and set(aim.y.tolist()) == {0}
+        assert np.array_equal(aim.x, plain.test.x[plain.test.y == 3])
+        assert set(aim.y.tolist()) == {0}
 
 
 def test_random_labels_are_uniform():
     many = fedsim.Arrays(np.zeros((4000, 1)), np.zeros(4000, int) + (np.arange(4000) == 0) * 4)
     attacked = federation(link("label_random"), data=many, malicious=1.0)
-    shares = np.bincount(attacked.train.y[attacked.holders.indices], minlength=CLASSES) / len(
-        attacked.holders.indices
-    )
+    labels = attacked.train.y[attacked.holders.indices]
+    shares = np.bincount(labels, minlength=CLASSES) / len(labels)
     np.testing.assert_allclose(shares, 1 / CLASSES, atol=0.04)
 
 
-def square(shape, size):
-    return [(shape[0] - size + i, shape[1] - size + j) for i in range(size) for j in range(size)]
-
-
 PATTERNS = {
-    "square": square((7, 8), 3),
+    "square": [(i, j) for i in (4, 5, 6) for j in (5, 6, 7)],
     "cross": [(4, 6), (5, 5), (5, 6), (5, 7), (6, 6)],
     "checkerboard": [(4, 5), (4, 7), (5, 6), (6, 5), (6, 7)],
 }
 
 
-@pytest.mark.parametrize("data", [BYTES, FLOATS], ids=["bytes", "floats"])
+@each_storage
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_backdoor_is_its_pattern_and_its_label(pattern, data):
     plain = federation(data=data)
-    attacked = federation(
-        link("backdoor", pattern=pattern, target=2, share=0.4, value=0.6), data=data
-    )
-    stored = 153 if data is BYTES else np.float32(0.6)
+    attack = link("backdoor", pattern=pattern, target=2, share=0.4, value=0.6)
+    attacked = federation(attack, data=data)
+    value = 153 if data is BYTES else np.float32(0.6)
+    with_pattern = stamped(plain.train.x, PATTERNS[pattern], value)
     for client in MALICIOUS:
         rows = of(plain, client)
-        changed = [
-            row for row in rows if not np.array_equal(attacked.train.x[row], plain.train.x[row])
-        ]
+        changed = [row for row in rows if (attacked.train.x[row] != plain.train.x[row]).any()]
         assert len(changed) == max(1, round(0.4 * len(rows)))
-        for row in rows:
-            want = np.array(plain.train.x[row])
-            for i, j in PATTERNS[pattern] if row in changed else ():
-                want[i, j] = stored
-            assert np.array_equal(attacked.train.x[row], want) and attacked.train.y[row] == (
-                2 if row in changed else plain.train.y[row]
-            )
+        assert np.array_equal(attacked.train.x[changed], with_pattern[changed])
+        labels = np.where(np.isin(rows, changed), 2, plain.train.y[rows])
+        assert np.array_equal(attacked.train.y[rows], labels)
+
     of_others = np.flatnonzero(plain.test.y != 2)
-    want = np.array(plain.test.x[of_others])
-    for i, j in PATTERNS[pattern]:
-        want[:, i, j] = stored
-    assert (
-        np.array_equal(attacked.aims[METRIC].x, want)
-        and attacked.aims[METRIC].x.dtype == plain.test.x.dtype
-    )
-    assert (attacked.aims[METRIC].y == 2).all() and len(attacked.aims[METRIC].y) == len(of_others)
+    aim = attacked.aims[METRIC]
+    assert np.array_equal(aim.x, stamped(plain.test.x[of_others], PATTERNS[pattern], value))
+    assert aim.x.dtype == plain.test.x.dtype
+    assert aim.y.tolist() == [2] * len(of_others)
 
 
 def test_the_parts_of_a_distributed_backdoor_make_its_trigger():
@@ -242,38 +221,31 @@ def test_the_parts_of_a_distributed_backdoor_make_its_trigger():
     plain, attacked = federation(), federation(link("distributed_backdoor", **parameters))
     for place, client in enumerate(MALICIOUS):
         rows = of(plain, client)
-        want = np.array(plain.train.x[rows])
-        for i, j in bars[place % 3]:
-            want[:, i, j] = 9
-        assert np.array_equal(attacked.train.x[rows], want) and (attacked.train.y[rows] == 1).all()
-    want = np.array(plain.test.x[plain.test.y != 1])
-    for bar in bars:
-        for i, j in bar:
-            want[:, i, j] = 9
-    assert np.array_equal(attacked.aims[METRIC].x, want)
+        part = stamped(plain.train.x[rows], bars[place % 3], 9)
+        assert np.array_equal(attacked.train.x[rows], part)
+        assert (attacked.train.y[rows] == 1).all()
+    pixels = [pixel for bar in bars for pixel in bar]
+    whole = stamped(plain.test.x[plain.test.y != 1], pixels, 9)
+    assert np.array_equal(attacked.aims[METRIC].x, whole)
 
 
-def test_vectors_have_patterns_too():
-    plain = federation(data=ROWS)
-    flat = federation(link("backdoor", size=2, share=1.0, value=7.0), data=ROWS)
-    assert (flat.aims[METRIC].x[:, -2:] == 7).all() and (flat.aims[METRIC].x[:, :-2] != 7).all()
-    parts = federation(link("distributed_backdoor", size=2, gap=1, share=1.0, value=7.0), data=ROWS)
-    marked = np.isin(np.arange(20), [0, 1, 3, 4, 6, 7, 9, 10])
-    assert (parts.aims[METRIC].x[:, marked] == 7).all() and (
-        parts.aims[METRIC].x[:, ~marked] != 7
-    ).all()
-    rows = of(plain, MALICIOUS[1])
-    assert np.argwhere((parts.train.x[rows] != plain.train.x[rows]).any(0)).ravel().tolist() == [
-        3,
-        4,
-    ]
+@pytest.mark.parametrize(
+    ("attack", "features"),
+    [
+        (link("backdoor", size=2), [18, 19]),
+        (link("distributed_backdoor", size=2, gap=1), [0, 1, 3, 4, 6, 7, 9, 10]),
+    ],
+)
+def test_vectors_have_patterns_too(attack, features):
+    attacked = federation({**attack, "share": 1.0, "value": 7.0}, data=ROWS)
+    is_marked = np.isin(np.arange(20), features)
+    assert ((attacked.aims[METRIC].x == 7) == is_marked).all()
 
 
 def furthest(x, rows, share):
     mean = sum(x[row].astype(float) for row in rows) / len(rows)
-    return sorted(rows, key=lambda row: -float(((x[row] - mean) ** 2).sum()))[
-        : max(1, round(share * len(rows)))
-    ]
+    by_distance = sorted(rows, key=lambda row: -float(((x[row] - mean) ** 2).sum()))
+    return by_distance[: max(1, round(share * len(rows)))]
 
 
 def test_edge_cases_are_the_tail_of_a_class():
@@ -284,77 +256,56 @@ def test_edge_cases_are_the_tail_of_a_class():
         assert set(changed) == set(furthest(plain.train.x, rows, 0.3) if rows else [])
         assert all(attacked.train.y[row] == 1 for row in changed)
     tested = furthest(plain.test.x, np.flatnonzero(plain.test.y == 3).tolist(), 0.3)
-    assert (
-        np.array_equal(attacked.aims[METRIC].x, plain.test.x[sorted(tested)])
-        and attacked.train.x is not attacked.aims[METRIC].x
-    )
+    assert np.array_equal(attacked.aims[METRIC].x, plain.test.x[sorted(tested)])
 
 
 def test_attacks_follow_skews_and_one_another():
-    skewed = federation(base={**BASE, "skew": [link("label_noise", rate=0.5)]})
-    both = federation(
-        link("label_flip"),
-        link("backdoor", share=1.0),
-        base={**BASE, "skew": [link("label_noise", rate=0.5)]},
-    )
+    base = {**BASE, "skew": [link("label_noise", rate=0.5)]}
+    skewed = federation(base=base)
+    both = federation(link("label_flip"), link("backdoor", share=1.0), base=base)
     assert list(both.skews) == ["skew/label_noise", "attack/label_flip", "attack/backdoor"]
     honest = of(skewed, 0)
-    assert (
-        np.array_equal(both.train.y[honest], skewed.train.y[honest])
-        and (both.train.y[of(both, 1)] == 0).all()
-    )
-    assert len(both.aims[METRIC].x)
+    assert np.array_equal(both.train.y[honest], skewed.train.y[honest])
+    assert (both.train.y[of(both, 1)] == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("attack", "data", "malicious", "message"),
-    [
-        (link("backdoor"), TARGETS, 0.5, "backdoor changes classes, and these targets are numbers"),
-        (
-            link("label_random"),
-            TEXTS,
-            0.5,
-            "changes the label of a sample, and here every token has one",
-        ),
-        (
-            link("edge_case"),
-            WORDS,
-            0.5,
-            "reads features that are numbers, and these samples are tokens",
-        ),
-        (
-            link("edge_case", source=6, target=7),
-            FLOATS,
-            0.5,
-            "has source 6 and target 7, and there are 5 classes",
-        ),
-        (link("label_flip", source=1), FLOATS, 0.5, "source and target are given together"),
-        (link("label_flip", source=1, target=1), FLOATS, 0.5, "source and target are both 1"),
-        (
-            link("backdoor", size=8),
-            FLOATS,
-            0.5,
-            "a pattern of 8 pixels, and samples have shape (7, 8); size at most 7",
-        ),
-        (link("backdoor", pattern="cross"), ROWS, 0.5, "has a cross, which is for images"),
-        (link("distributed_backdoor", gap=3), FLOATS, 0.5, "has a pattern of 5 x 9 pixels"),
-        (
-            link("backdoor", value=1.5),
-            BYTES,
-            0.5,
-            "returned features from 0 to 1.5, and bytes are stored",
-        ),
-        (link("backdoor", value=1e39), FLOATS, 0.5, "expected finite float32"),
-    ],
-)
-def test_refusals_are_a_line(attack, data, malicious, message):
+REFUSED = {
+    "numbers": (link("backdoor"), TARGETS, "changes classes, and these targets are numbers"),
+    "a label per token": (link("label_random"), TEXTS, "the label of a sample, and here every tok"),
+    "tokens": (link("edge_case"), WORDS, "reads features that are numbers, and these samples are"),
+    "classes that there are not": (
+        link("edge_case", source=6, target=7),
+        FLOATS,
+        "has source 6 and target 7, and there are 5 classes",
+    ),
+    "half of a pair": (link("label_flip", source=1), FLOATS, "source and target are given toge"),
+    "to itself": (link("label_flip", source=1, target=1), FLOATS, "source and target are both 1"),
+    "a large pattern": (
+        link("backdoor", size=8),
+        FLOATS,
+        "a pattern of 8 pixels, and samples have shape (7, 8); size at most 7",
+    ),
+    "a cross of vectors": (link("backdoor", pattern="cross"), ROWS, "has a cross, which is for im"),
+    "bars far apart": (
+        link("distributed_backdoor", gap=3),
+        FLOATS,
+        "has a pattern of 5 x 9 pixels",
+    ),
+    "above bytes": (
+        link("backdoor", value=1.5),
+        BYTES,
+        "returned features from 0 to 1.5, and bytes are stored",
+    ),
+    "above floats": (link("backdoor", value=1e39), FLOATS, "expected finite float32"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_refusals_are_a_line(why):
+    attack, data, message = REFUSED[why]
+    base = {"kind": "supplied", "clients": 4, "test": 0.25}
     with np.errstate(over="ignore"), pytest.raises(ScenarioError) as error:
-        federation(
-            attack,
-            data=data,
-            malicious=malicious,
-            base={"kind": "supplied", "clients": 4, "test": 0.25},
-        )
+        federation(attack, data=data, malicious=0.5, base=base)
     assert message in str(error.value) and len(error.value.problems) == 1
     assert "data.attack[0]" in str(error.value)
 
@@ -362,11 +313,8 @@ def test_refusals_are_a_line(attack, data, malicious, message):
 def test_all_links_are_refused_at_once():
     with pytest.raises(ScenarioError) as error:
         federation(link("backdoor"), link("edge_case"), link("label_flip", source=8, target=9))
-    assert [problem.where for problem in error.value.problems] == [
-        "data.attack[1]",
-        "data.attack[2]",
-        "data.attack[2]",
-    ]
+    places = [problem.where for problem in error.value.problems]
+    assert places == ["data.attack[1]", "data.attack[2]", "data.attack[2]"]
     with pytest.raises(ScenarioError, match="concept_shift with every"):
         federation(link("label_flip"), base={**BASE, "skew": [link("concept_shift", every=2)]})
 
@@ -387,49 +335,35 @@ SOUND = lambda x, y, classes, place, rng: (x, y)
 )
 def test_one_of_a_plug_in_keeps_its_contract(poison, message):
     f, everybody = federation(), np.ones(N, bool)
+    rng = lambda *key: np.random.default_rng(key)
     with np.errstate(all="ignore"), pytest.raises(ContractError) as error:
-        made = poisoned(
-            f,
-            "own",
-            poison,
-            everybody,
-            lambda *key: np.random.default_rng(key),
-            np.dtype("float32"),
-            f,
-        )
-        with_triggered(made, poison, np.dtype("float32"))
+        made = poisoned(f, "own", poison, everybody, rng, FLOAT, f)
+        with_triggered(made, poison, FLOAT)
     assert message in str(error.value)
 
 
 def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples():
     partition = sweep.cached_partition()
-    scenario = lambda malicious, *attacks: read(
-        {
-            "name": "cells",
-            "data": {**BASE, "attack": list(attacks)},
-            "fleet": {"malicious": malicious},
-        }
-    )
-    made = lambda *parts: partition(scenario(*parts), FLOATS, np.dtype("float32"))[0]
+
+    def made(malicious, *attacks):
+        data = {**BASE, "attack": list(attacks)}
+        cell = read({"name": "cells", "data": data, "fleet": {"malicious": malicious}})
+        return partition(cell, FLOATS, FLOAT)[0]
+
     assert made(0.5) is made(0.0)
     one, same, none = made(0.5, "label_flip"), made(0.5, "label_flip"), made(0.0, "label_flip")
     assert one is same and not np.array_equal(one.train.y, none.train.y)
 
 
 def test_the_page_has_a_panel_and_says_what_is_attacked():
-    rows = [
-        {"method": "mean", "seed": 0, "round": r, "test_loss": 1.0, "attack_success": 0.1 * r}
-        for r in range(3)
-    ]
-    table = pd.DataFrame(rows).assign(bytes_up=0.0, bytes_down=0.0, virtual_seconds=0.0)
-    groups = charts.charts(table, ["mean"], context_of({}, [{"metric": "test_loss"}]))
+    sent = {"bytes_up": 0.0, "bytes_down": 0.0, "virtual_seconds": 0.0}
+    row = {"method": "mean", "seed": 0, "test_loss": 1.0, **sent}
+    rows = pd.DataFrame([{**row, "round": r, "attack_success": 0.1 * r} for r in range(3)])
+    groups = charts.charts(rows, ["mean"], context_of({}, [{"metric": "test_loss"}]))
     assert [group["words"] for group in groups] == ["test loss", "attack success"]
-    record = {
-        "scenario": read(
-            {"name": "page", "data": {"kind": "digits", "attack": ["label_random"]}}
-        ).resolved()
-    }
-    assert ("attack on data", "label_random") in setting.setting(record)["steps"]
+    attacked = read({"name": "page", "data": {"kind": "digits", "attack": ["label_random"]}})
+    steps = setting.setting({"scenario": attacked.resolved()})["steps"]
+    assert ("attack on data", "label_random") in steps
 
 
 # --------------------------------------------------------------------------------------- whole runs
@@ -452,53 +386,39 @@ def scenario(**sections):
     }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def reference():
-    return fedsim.run(scenario(), device="cpu")
-
-
 @pytest.mark.long
-def test_attack_success_is_what_numpy_counts(reference):
-    model, f = reference.model(), federations_of(read(scenario()), None, np.dtype("float32"))[0]
+def test_attack_success_is_what_numpy_counts():
+    result = fedsim.run(scenario())
+    model, f = result.model(), federations_of(read(scenario()), None, FLOAT)[0]
     x, y = np.array(f.test.x), f.test.y
     guesses = lambda x: (x.reshape(len(x), -1) @ model["W"] + model["b"]).argmax(1)
-    assert reference.rounds["test_accuracy"].iloc[-1] == (guesses(x) == y).mean()
+    last = result.rounds.iloc[-1]
+    assert last["test_accuracy"] == (guesses(x) == y).mean()
     x[:, -3:, -3:] = 1
-    assert reference.rounds["attack_success"].iloc[-1] == (guesses(x)[y != 3] == 3).mean() > 0.5
-    table = reference.partition.groupby("client")["attack/backdoor"].first()
-    assert table.tolist() == [
-        int(client in (1, 2)) * round(0.5 * f.sizes[client]) for client in range(6)
-    ]
+    assert last["attack_success"] == (guesses(x)[y != 3] == 3).mean() > 0.5
+    attacked = result.partition.groupby("client")["attack/backdoor"].first()
+    halves = [round(0.5 * n) for n in f.sizes]
+    assert attacked.tolist() == [0, halves[1], halves[2], 0, 0, 0]
+
+    nobody = fedsim.run(scenario(rounds=0, fleet={}))
+    said = "data.attack has backdoor, and no client is malicious; set fleet.malicious"
+    assert said in notes(nobody.experiment) and said not in notes(result.experiment)
+    assert nobody.rounds["attack_success"].notna().all()
 
 
 @pytest.mark.long
-def test_kills_and_blocks_change_no_byte_and_seeds_stand_side_by_side(reference, tmp_path):
-    run_of_same_bytes(scenario(), tmp_path, cut=3)
-    both = fedsim.run(scenario(seeds=[0, 1])).rounds
-    alone = both[both["seed"] == 0]["attack_success"].tolist()
-    assert alone == reference.rounds["attack_success"].tolist() and len(both) == 2 * len(alone)
+def test_kills_and_blocks_change_no_byte(tmp_path):
+    run_of_same_bytes(scenario(rounds=2), tmp_path, cut=1)
 
 
 @pytest.mark.long
 def test_a_comparison_shows_where_there_is_none():
     vary = {"data.attack": [[], DATA["attack"]]}
-    rounds = fedsim.compare(scenario(rounds=2), methods=["mean", "median"], vary=vary).rounds
-    there = rounds["variant"].str.contains("backdoor")
-    assert (
-        rounds["attack_success"].notna().tolist() == there.tolist()
-        and there.any()
-        and not there.all()
-    )
-
-
-@pytest.mark.long
-def test_check_says_that_nobody_is_malicious(reference):
-    assert not [note for note in notes(reference.experiment) if "malicious" in note]
-    nobody = fedsim.run(scenario(rounds=0, fleet={}))
-    assert "data.attack has backdoor, and no client is malicious; set fleet.malicious" in notes(
-        nobody.experiment
-    )
-    assert nobody.rounds["attack_success"].notna().all()
+    rounds = fedsim.compare(scenario(rounds=1), methods=["mean", "median"], vary=vary).rounds
+    attacked = rounds[rounds["variant"].str.contains("backdoor")]
+    assert 0 < len(attacked) < len(rounds)
+    assert rounds["attack_success"].notna().sum() == attacked["attack_success"].notna().sum()
+    assert attacked["attack_success"].notna().all()
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import if_whole
-from workloads import digest, run
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.assemble import build
@@ -17,9 +17,9 @@ from fedsim.fields.server_samples.training import ServerTraining, server_plan
 from fedsim.fleet.plan import Plan
 from fedsim.fleet.streams import Stream, generator
 from fedsim.losses import squared
+from fedsim.models import as_model
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
-from fedsim.types import Model
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -95,21 +95,17 @@ def zeno(updates, own, model, f):
 def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_step(name):
     plan: Plan = built(server=[RULES[name]]).plans[3]
     f, able = plan.federation, np.flatnonzero(plan.sizes)
-    f = f._replace(
-        train=f.train._replace(x=f.train.x.reshape(len(f.train.x), 64)),
-        server=f.server._replace(x=f.server.x.reshape(40, 64)),
-    )
+    flat = lambda samples: samples._replace(x=samples.x.reshape(-1, 64))
+    f = f._replace(train=flat(f.train), server=flat(f.server))
     empty, bad = int(np.flatnonzero(plan.sizes == 0)[0]), able[[1, 4]]
     cohorts = [sorted([*able[:6].tolist(), empty]), able[1:8].tolist(), able[3:9].tolist()]
-    result = fedsim.run(
-        {
-            **SCENARIO,
-            "cohort": {"kind": "listed", "rounds": cohorts},
-            "fleet": {"malicious": bad.tolist()},
-            "wire": [{"kind": "sign_flip", "scale": 2.0}],
-            "server": [RULES[name], {"kind": "sgd", "lr": 0.5}],
-        }
-    )
+    sections = {
+        "cohort": {"kind": "listed", "rounds": cohorts},
+        "fleet": {"malicious": bad.tolist()},
+        "wire": [{"kind": "sign_flip", "scale": 2.0}],
+        "server": [RULES[name], {"kind": "sgd", "lr": 0.5}],
+    }
+    result = fedsim.run({**SCENARIO, **sections})
     model, met = np.zeros(650), []
     for r, cohort in enumerate(cohorts, 1):
         updates, ids = [], [i for i in cohort if plan.sizes[i]]
@@ -125,14 +121,10 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
         malicious = np.isin(ids, bad)
         met.append([(kept & malicious).sum(), (~kept & malicious).sum() / max(malicious.sum(), 1)])
         model = model + 0.5 * aggregate
-    got = result.model()
-    np.testing.assert_allclose(
-        np.concatenate([got["W"].ravel(), got["b"]]), model, rtol=0, atol=1e-12
-    )
-    rows = result.rounds.iloc[1:]
-    np.testing.assert_allclose(
-        rows[["malicious_kept", f"{name}/recall"]].to_numpy(), met, rtol=1e-12
-    )
+    got = np.concatenate([result.model()["W"].ravel(), result.model()["b"]])
+    np.testing.assert_allclose(got, model, rtol=0, atol=1e-12)
+    columns = ["malicious_kept", f"{name}/recall"]
+    np.testing.assert_allclose(result.rounds[columns][1:], met, rtol=1e-12)
 
 
 # ----------------------------------------------------------------------------- what changes no bit
@@ -140,39 +132,25 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
 
 @if_whole
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["trust", "zeno"])
-def test_layout_calls_and_company_change_no_byte(name, tmp_path):
-    want = run(name)
-    assert digest(run(name, edits=["numerics.block=4"])) == digest(
-        run(name, edits=["numerics.block=10"])
-    )
-    assert (
-        digest(run(name, calls=3))
-        == digest(run(name, edits=["data.resident_mb=0"]))
-        == digest(want)
-    )
-    alone = [run(name, edits=[f"seeds=[{seed}]"]) for seed in (0, 1)]
-    for seed, one in enumerate(alone):
-        assert one.rounds.equals(want.rounds[want.rounds["seed"] == seed].reset_index(drop=True))
-    run(name, edits=["rounds=2"], out=tmp_path / "run")
-    assert digest(run(name, out=tmp_path / "run", resume=True)) == digest(want)
+@pytest.mark.parametrize("name", RULES)
+def test_layout_and_kills_change_no_byte(name, tmp_path):
+    run_of_same_bytes({**SCENARIO, "server": [RULES[name]]}, tmp_path, cut=2)
 
 
 def test_the_server_draws_for_itself():
     experiment = built(server=["trust"])
     plan, program, root = experiment.plans[3], experiment.program, jax.random.key(3)
-    own, n = server_plan(plan), 40
-    first = [own.work.batches(r, 0)[0] for r in (1, 1, 2)]
-    assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
-    assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]
-    shared = Plan(
-        own.federation, own.cohort, plan.unclipped_local, 3, 1
-    )  # as a client 0 with these samples would
-    assert not (shared.work.batches(1, 0)[0] == first[0]).all()
-    apart = ServerTraining(
-        program.own_work.mesh, plan, program.dtype, root
-    ).root  # as client 0 it would share noise with client 0
-    assert (jax.random.key_data(apart) != jax.random.key_data(root)).any()
+    own = server_plan(plan)
+    first, again, second = [own.work.batches(r, 0)[0] for r in (1, 1, 2)]
+    assert (first == again).all() and not (first == second).all()
+    assert sorted(first[:3].ravel()[:40].tolist()) == list(range(40))
+    assert own.steps.tolist() == [6]
+
+    # Its batches and its noise are not those of a client 0 with these samples.
+    of_client = Plan(own.federation, own.cohort, plan.unclipped_local, 3, 1)
+    assert not (of_client.work.batches(1, 0)[0] == first).all()
+    training = ServerTraining(program.own_work.mesh, plan, program.dtype, root)
+    assert (jax.random.key_data(training.root) != jax.random.key_data(root)).any()
     whole = built(data={**DATA, "server": {}}, server=["mean"]).plans[3]
     assert len(plan.federation.train.x) + 40 == len(whole.federation.train.x)
 
@@ -181,73 +159,53 @@ def test_the_server_draws_for_itself():
 
 
 def test_nobody_points_where_the_server_does():
-    assert fedsim.aggregate(
-        "trust", [[-1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], reference=[2.0, 0.0]
-    ).tolist() == [0, 0]
+    trusted = lambda rows, own: fedsim.aggregate("trust", rows, reference=own).tolist()
+    assert trusted([[-1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [2.0, 0.0]) == [0, 0]
     for own in ([0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]):
-        assert fedsim.aggregate(
-            "trust", [[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]], reference=own
-        ).tolist() == [0, 0]
-
-
-def from_one(x):
-    return ((x - 1) ** 2).sum()
+        assert trusted([[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]], own) == [0, 0]
 
 
 def test_zeno_keeps_the_first_of_those_that_are_as_good():
     rows = [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-    got = fedsim.aggregate(
-        {"kind": "zeno", "f": 2}, rows, weights=[0, 1, 1, 1], server_loss=from_one
-    )
-    assert got.tolist() == [1.0, 1.0]
-    got = fedsim.aggregate(
-        {"kind": "zeno", "f": 1}, rows, weights=[0, 1, 1, 1], server_loss=from_one
-    )
-    assert got.tolist() == [1.0, 0.5]
+    given = {"weights": [0, 1, 1, 1], "server_loss": lambda x: ((x - 1) ** 2).sum()}
+    assert fedsim.aggregate("zeno(f=2)", rows, **given).tolist() == [1.0, 1.0]
+    assert fedsim.aggregate("zeno(f=1)", rows, **given).tolist() == [1.0, 0.5]
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("rule", "rows", "given", "says"),
     [
+        ("trust", [[1.0]], {}, "server: .* the server's own update; pass reference="),
+        ("zeno(f=0)", [[1.0]], {}, "server: .* own samples; pass server_loss="),
+        ("trust", [[1.0]], {"reference": [1.0, 2.0]}, r"reference: .* \[1\]; found \[2\]"),
         (
-            lambda: fedsim.aggregate("trust", [[1.0]]),
-            "server: .* the server's own update; pass reference=",
-        ),
-        (
-            lambda: fedsim.aggregate("zeno(f=0)", [[1.0]]),
-            "server: .* own samples; pass server_loss=",
-        ),
-        (
-            lambda: fedsim.aggregate("trust", [[1.0]], reference=[1.0, 2.0]),
-            r"reference: .* \[1\]; found \[2\]",
-        ),
-        (
-            lambda: fedsim.aggregate("trust", {"a": np.ones((2, 3))}, reference={"b": np.ones(3)}),
+            "trust",
+            {"a": np.ones((2, 3))},
+            {"reference": {"b": np.ones(3)}},
             r"reference: .* a \[3\]; found b \[3\]",
         ),
         (
-            lambda: fedsim.aggregate("zeno(f=0)", [[1.0]], server_loss=lambda x: x),
+            "zeno(f=0)",
+            [[1.0]],
+            {"server_loss": lambda x: x},
             r"server_loss: must return a number; it returned shape \[1\]",
-        ),
-        (
-            lambda: fedsim.transmit("optimised", [[1.0], [2.0]], malicious=[0], defence="trust"),
-            "defence: .* pass reference=",
         ),
     ],
 )
-def test_what_a_rule_asks_for_is_demanded(call, says):
+def test_what_a_rule_asks_for_is_demanded(rule, rows, given, says):
     with pytest.raises(fedsim.ScenarioError, match=says):
-        call()
+        fedsim.aggregate(rule, rows, **given)
+
+
+def test_an_attack_on_a_rule_asks_for_what_that_needs():
+    with pytest.raises(fedsim.ScenarioError, match=r"defence: .* pass reference="):
+        fedsim.transmit("optimised", [[1.0], [2.0]], malicious=[0], defence="trust")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", [10, 12])
 def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(count):
-    apply = lambda variables, x, *, mask=None, key=None, train=False: (
-        x * variables["params"]["w"],
-        variables["stats"],
-    )
-    model = Model(init=lambda key: {"params": {"w": jnp.ones(1)}, "stats": {}}, apply=apply)
+    model = as_model(lambda key: {"w": jnp.ones(1)}, lambda params, x: x * params["w"])
     job = task(model, squared(), lambda lr: None, lambda lr, step: lr, 0)
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4, 1)
     samples = ServerSamples(x, 0 * x, np.int32(count))

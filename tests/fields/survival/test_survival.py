@@ -5,7 +5,6 @@ set `load_rossi` (Rossi, Berk, Lenihan 1980), and the numbers are what it comput
 """
 
 import itertools
-import re
 from pathlib import Path
 
 import jax
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from test_readme import block
 
 import fedsim
 from fedsim.compose import FAMILIES
@@ -40,7 +40,6 @@ EFRON = [
     -0.3794221657180835, -0.05743774002920776, 0.3138997872674409, -0.14979570182124166,
     -0.43370388118524955, -0.0848710806345732, 0.09149708173533616,
 ]  # fmt: skip
-ERROR_OF_FIN = 0.19137948069828947
 LOG_LIKELIHOOD = -658.7476594460858
 STRATIFIED = [
     -0.3584620736296927, -0.056499790600257165, 0.332506998762284, -0.13596284410568374,
@@ -101,31 +100,15 @@ def of_pairs(y, outputs, ties):
     return total
 
 
-def total_loss(coefficients):
-    return made("cox")(jnp.asarray(FEATURES) @ coefficients, jnp.asarray(Y, float)).sum()
-
-
 def test_the_published_coefficients_have_the_published_likelihood_and_no_gradient():
+    def total_loss(coefficients):
+        return made("cox")(jnp.asarray(FEATURES) @ coefficients, jnp.asarray(Y, float)).sum()
+
     value, gradient = jax.jit(jax.value_and_grad(total_loss))(jnp.array(EFRON))
     assert value == pytest.approx(-LOG_LIKELIHOOD, rel=1e-12)
     np.testing.assert_allclose(gradient, 0, atol=1e-5)
-
-
-@pytest.mark.long
-def test_one_client_with_full_batches_ends_at_the_published_coefficients():
-    result = run("cox", np.zeros(len(Y), int), rounds=400)
-    found = result.model()["W"][:, 0] / SCALE
-    np.testing.assert_allclose(found, EFRON, atol=1e-9)
-    assert found[0] == pytest.approx(-0.37942, abs=5e-6)
-    clients = result.clients.iloc[0]
-    assert clients["global_loss"] * len(Y) == pytest.approx(-LOG_LIKELIHOOD, rel=1e-12)
-    assert clients["global_c_index"] == pytest.approx(0.6403292470997135, abs=1e-12)
-
-
-@pytest.mark.long
-def test_the_curvature_of_the_loss_is_that_of_the_published_standard_error():
-    information = jax.jit(jax.hessian(total_loss))(jnp.array(EFRON))
-    assert np.linalg.inv(information)[0, 0] ** 0.5 == pytest.approx(ERROR_OF_FIN, abs=1e-10)
+    c_index = fedsim.measure("c_index", Y, FEATURES @ EFRON)
+    assert c_index == pytest.approx(0.6403292470997135, abs=1e-12)
 
 
 @pytest.mark.long
@@ -162,37 +145,23 @@ def test_batches_with_filling_train_as_the_same_samples_do_alone():
     x = np.random.default_rng(1).normal(size=(14, 3))
     owners = np.repeat([0, 1], [5, 9])
     client = {"batch": 9, "lr": 0.5, "epochs": 1}
-    found = run("cox", owners, 1, y, x, client=client, evaluate={"every": 1}).model()
+    result = run("cox", owners, 1, y, x, client=client, evaluate={"every": 1})
     loss = made("cox")
 
     def total(W):
         parts = [loss(jnp.asarray(x[owners == k]) @ W, jnp.asarray(y[owners == k])) for k in (0, 1)]
         return sum(part.sum() for part in parts) / 14
 
-    start = run("cox", owners, 1, y, x, client=client | {"lr": 1e-300}).model()
-    expected = start["W"] - 0.5 * jax.grad(total)(jnp.asarray(start["W"]))
-    np.testing.assert_allclose(found["W"], expected, atol=1e-12)
-
-
-WITHOUT_EVENTS = np.where(OWNERS[:, None] == 2, Y * [1, 0], Y)  # of client 2
-
-
-def require_a_client_without_events(result):
-    assert all(np.isfinite(leaf).all() for leaf in result.model().values())
-    assert result.clients["global_c_index"].isna().tolist() == [False, False, True, False]
-    assert np.isfinite(result.clients["global_loss"]).all()
-
-
-@pytest.mark.long
-def test_a_client_without_events_trains_and_has_no_c_index():
-    require_a_client_without_events(run("discrete_cox", OWNERS, y=WITHOUT_EVENTS))
+    start = result.experiment.shared[0]["params"]["W"]
+    expected = start - 0.5 * jax.jit(jax.grad(total))(start)
+    np.testing.assert_allclose(result.model()["W"], expected, atol=1e-12)
 
 
 @pytest.mark.long
 def test_full_batch_fedsgd_in_discrete_time_is_training_on_all_samples_together():
     client = {"batch": "full", "lr": 0.3, "epochs": 1}
-    several = run("discrete_cox", OWNERS, rounds=50, client=client).model()
-    pooled = run("discrete_cox", 0 * OWNERS, rounds=50, client=client).model()
+    several = run("discrete_cox", OWNERS, rounds=5, client=client).model()
+    pooled = run("discrete_cox", 0 * OWNERS, rounds=5, client=client).model()
     assert several["baseline"].shape == (10,)
     for name in ("W", "b", "baseline"):
         np.testing.assert_allclose(several[name], pooled[name], atol=1e-9)
@@ -239,12 +208,6 @@ def test_intervals_end_at_quantiles_of_the_events_of_all_clients():
 def test_the_c_index_is_that_of_lifelines(why, data, expected):
     y, outputs = drawn(*data)
     assert fedsim.measure("c_index", y, outputs) == pytest.approx(expected, abs=1e-12), why
-    weights = np.ones(len(y))
-    weights[:3] = 2
-    repeated = np.r_[np.arange(len(y)), :3]
-    if why == "few ties of times":  # of a sample and its copy no pair is comparable
-        by_weight = fedsim.measure("c_index", y, outputs, weights)
-        assert by_weight == pytest.approx(fedsim.measure("c_index", y[repeated], outputs[repeated]))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -266,7 +229,6 @@ def test_the_c_index_is_the_share_of_all_pairs(why, times, outputs, weighted):
     assert found == pytest.approx(expected, abs=1e-12), why
 
 
-@pytest.mark.long
 def test_a_c_index_needs_two_samples_that_can_be_compared():
     assert np.isnan(fedsim.measure("c_index", [[1, 0], [2, 1]], [0.0, 1.0]))
     with pytest.raises(ScenarioError, match=r"write times and events \[n, 2\]"):
@@ -277,10 +239,13 @@ BRESLOW = {"kind": "cox", "ties": "breslow"}
 
 
 def test_survival_csv_has_the_kaplan_meier_curve_of_every_client(tmp_path):
-    data = fedsim.Arrays(x=X, y=WITHOUT_EVENTS, client=OWNERS)
+    without_events = np.where(OWNERS[:, None] == 2, Y * [1, 0], Y)  # of client 2
+    data = fedsim.Arrays(x=X, y=without_events, client=OWNERS)
     result = fedsim.run(scenario(BRESLOW), data=data, out=tmp_path / "run")
-    require_a_client_without_events(result)
-    assert result.clients["global_loss"][2] == 0
+    assert all(np.isfinite(leaf).all() for leaf in result.model().values())
+    clients = result.clients
+    assert clients["global_c_index"].isna().tolist() == [False, False, True, False]
+    assert np.isfinite(clients["global_loss"]).all() and clients["global_loss"][2] == 0
     table = pd.read_csv(tmp_path / "run" / "survival.csv")
     first = table[table["client"] == 0].set_index("time")
     # KaplanMeierFitter().fit(rossi.week[::4], rossi.arrest[::4])
@@ -399,9 +364,10 @@ def test_a_table_of_times_and_events_has_no_other_loss():
 @pytest.mark.long
 def test_the_page_says_what_happens(root, capsys):
     page = (root / "docs/scenarios/metrics.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
-    exec(compile(blocks["survival"], "docs/scenarios/metrics.md", "exec"), {"__name__": "page"})
-    assert capsys.readouterr().out.endswith(blocks["printed by survival"])
+    exec(
+        compile(block(page, "survival"), "docs/scenarios/metrics.md", "exec"), {"__name__": "page"}
+    )
+    assert capsys.readouterr().out.endswith(block(page, "printed by survival"))
 
 
 @pytest.mark.long

@@ -22,104 +22,6 @@ IMAGES = (3, 4, 8, 6)  # [B, C, H, W]
 ROWS = (3, 5)
 SEQUENCES = (3, 4, 6)
 
-# What is computed, and of what.
-CASES = {
-    "a linear layer of a short batch": (nn.Linear(5, 4), ROWS),
-    "a linear layer of a long batch": (nn.Linear(5, 4), (20, 5)),
-    "a linear layer of sequences": (nn.Linear(6, 4, bias=False), SEQUENCES),
-    "strided, dilated, grouped convolution": (nn.Conv2d(4, 6, 3, 2, 2, 2, 2), IMAGES),
-    "transposed, grouped convolution": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, 2), IMAGES),
-    "transposed, dilated convolution": (nn.ConvTranspose2d(4, 2, 3, dilation=2), IMAGES),
-    "convolution of sequences": (nn.Conv1d(4, 2, 3, padding="same"), SEQUENCES),
-    "padding by reflection": (nn.Conv2d(4, 2, 3, padding=1, padding_mode="reflect"), IMAGES),
-    "overlapping max-pooling": (nn.MaxPool2d(3, 2, 1), IMAGES),
-    "max-pooling, last window cut": (nn.MaxPool2d(3, 2, ceil_mode=True), IMAGES),
-    "mean, last window cut": (nn.AvgPool2d(3, 2, 1, ceil_mode=True), IMAGES),
-    "mean without padding": (nn.AvgPool2d(3, 2, 1, count_include_pad=False), IMAGES),
-    "mean over windows of several sizes": (nn.AdaptiveAvgPool2d((3, 4)), IMAGES),
-    "nearest pixels": (nn.Upsample(scale_factor=2), IMAGES),
-    "channels as pixels": (nn.PixelShuffle(2), IMAGES),
-    "group norm": (nn.GroupNorm(2, 4), IMAGES),
-    "instance norm": (nn.InstanceNorm2d(4, affine=True), IMAGES),
-    "layer norm of several axes": (nn.LayerNorm((8, 6)), IMAGES),
-    "RMS norm": (nn.RMSNorm(5), ROWS),
-    "LSTM, both directions": (
-        lambda: First(nn.LSTM(6, 3, 2, bidirectional=True, batch_first=True)),
-        SEQUENCES,
-    ),
-    "RNN": (lambda: First(nn.RNN(6, 3, bias=False, batch_first=True)), SEQUENCES),
-    "bilinear": (lambda: Of(lambda x: torch.einsum("bi,bj->bij", x, x)), ROWS),
-    "clamped": (lambda: Of(lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0)), ROWS),
-    "ReLU6, leaky ReLU, ELU": (
-        lambda: Of(lambda x: F.relu6(x) + F.leaky_relu(x) + F.elu(x) + F.celu(x)),
-        ROWS,
-    ),
-    "GELU, SiLU, Mish, softplus": (
-        lambda: Of(
-            lambda x: (
-                F.gelu(x) * F.gelu(x, approximate="tanh") + F.silu(x) + F.mish(x) + F.softplus(x)
-            )
-        ),
-        ROWS,
-    ),
-    "hard tanh": (lambda: Of(lambda x: F.hardtanh(x, -0.7, 0.9)), ROWS),
-    "log-softmax and logsumexp": (
-        lambda: Of(lambda x: F.log_softmax(x, 1) + torch.logsumexp(x, 1, keepdim=True)),
-        ROWS,
-    ),
-    "variance and norm": (
-        lambda: Of(
-            lambda x: x.std(1, keepdim=True) + x.norm(dim=1, keepdim=True) + x.var(1)[:, None]
-        ),
-        ROWS,
-    ),
-    "greatest ones": (
-        lambda: Of(
-            lambda x: x.topk(2).values * x.sort(descending=True)[0][:, :2] + x.max(1)[0][:, None]
-        ),
-        ROWS,
-    ),
-    "powers": (lambda: Of(lambda x: x**2 + x.abs() ** 1.5 + 2**x + x.abs().rsqrt()), ROWS),
-    "running sums": (lambda: Of(lambda x: x.cumsum(1) / (1 + x.flip(1).abs())), ROWS),
-    "chunks": (
-        lambda: Of(lambda x: torch.cat([c * i for i, c in enumerate(x.chunk(3, 1))], 1)),
-        ROWS,
-    ),
-    "written in place": (lambda: Of(in_place), ROWS),
-    "indices": (
-        lambda: Of(
-            lambda x: (
-                x[:, [2, 0]] + x.gather(1, torch.tensor([[0, 3]]).expand(len(x), 2)) + x[:, 1::2]
-            )
-        ),
-        ROWS,
-    ),
-    "masked": (
-        lambda: Of(lambda x: x.masked_fill(x > 0.3, 2.0).roll(1, 1) * torch.where(x > 0, x, 1.0)),
-        ROWS,
-    ),
-    "triangles": (lambda: Of(lambda x: x.tril() + x.triu(1) * torch.arange(6.0)), SEQUENCES),
-    "scaled dot-product attention": (
-        lambda: Of(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)),
-        SEQUENCES,
-    ),
-    "attention with a mask, two heads for four": (
-        lambda: Of(lambda x: grouped_attention(x[:, None].repeat(1, 4, 1, 1))),
-        SEQUENCES,
-    ),
-    "joined with nothing": (lambda: Of(lambda x: torch.cat([torch.tensor([]), x, x], 1)), ROWS),
-    "stacked, repeated, unfolded": (
-        lambda: Of(lambda x: torch.stack([x, 2 * x], 1).repeat(1, 1, 2).movedim(1, 2).mean(2)),
-        ROWS,
-    ),
-    "rounded, without gradient": (
-        lambda: Of(
-            lambda x: x * torch.div(x.round(), 0.3, rounding_mode="floor").detach() + x % 0.7
-        ),
-        ROWS,
-    ),
-}
-
 
 class Of(nn.Module):
     """A function as a module."""
@@ -158,15 +60,89 @@ def grouped_attention(x):
     return F.scaled_dot_product_attention(x, x[:, :2], x[:, 1:3], mask, enable_gqa=True, scale=0.3)
 
 
+torch.manual_seed(0)
+# a layer, and the shape of what it is given
+LAYERS = {
+    "a linear layer of a short batch": (nn.Linear(5, 4), ROWS),
+    "a linear layer of a long batch": (nn.Linear(5, 4), (20, 5)),
+    "a linear layer of sequences": (nn.Linear(6, 4, bias=False), SEQUENCES),
+    "strided, dilated, grouped convolution": (nn.Conv2d(4, 6, 3, 2, 2, 2, 2), IMAGES),
+    "transposed, grouped convolution": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, 2), IMAGES),
+    "transposed, dilated convolution": (nn.ConvTranspose2d(4, 2, 3, dilation=2), IMAGES),
+    "convolution of sequences": (nn.Conv1d(4, 2, 3, padding="same"), SEQUENCES),
+    "padding by reflection": (nn.Conv2d(4, 2, 3, padding=1, padding_mode="reflect"), IMAGES),
+    "overlapping max-pooling": (nn.MaxPool2d(3, 2, 1), IMAGES),
+    "max-pooling, last window cut": (nn.MaxPool2d(3, 2, ceil_mode=True), IMAGES),
+    "mean, last window cut": (nn.AvgPool2d(3, 2, 1, ceil_mode=True), IMAGES),
+    "mean without padding": (nn.AvgPool2d(3, 2, 1, count_include_pad=False), IMAGES),
+    "mean over windows of several sizes": (nn.AdaptiveAvgPool2d((3, 4)), IMAGES),
+    "nearest pixels": (nn.Upsample(scale_factor=2), IMAGES),
+    "channels as pixels": (nn.PixelShuffle(2), IMAGES),
+    "group norm": (nn.GroupNorm(2, 4), IMAGES),
+    "instance norm": (nn.InstanceNorm2d(4, affine=True), IMAGES),
+    "layer norm of several axes": (nn.LayerNorm((8, 6)), IMAGES),
+    "RMS norm": (nn.RMSNorm(5), ROWS),
+    "LSTM, both directions": (
+        First(nn.LSTM(6, 3, 2, bidirectional=True, batch_first=True)),
+        SEQUENCES,
+    ),
+    "RNN": (First(nn.RNN(6, 3, bias=False, batch_first=True)), SEQUENCES),
+}
+OF_ROWS = {
+    "bilinear": lambda x: torch.einsum("bi,bj->bij", x, x),
+    "clamped": lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0),
+    "ReLU6, leaky ReLU, ELU": lambda x: F.relu6(x) + F.leaky_relu(x) + F.elu(x) + F.celu(x),
+    "GELU": lambda x: F.gelu(x) * F.gelu(x, approximate="tanh"),
+    "SiLU, Mish, softplus": lambda x: F.silu(x) + F.mish(x) + F.softplus(x),
+    "hard tanh": lambda x: F.hardtanh(x, -0.7, 0.9),
+    "log-softmax and logsumexp": lambda x: (
+        F.log_softmax(x, 1) + torch.logsumexp(x, 1, keepdim=True)
+    ),
+    "variance and norm": lambda x: (
+        x.std(1, keepdim=True) + x.norm(dim=1, keepdim=True) + x.var(1)[:, None]
+    ),
+    "greatest ones": lambda x: (
+        x.topk(2).values * x.sort(descending=True)[0][:, :2] + x.max(1)[0][:, None]
+    ),
+    "powers": lambda x: x**2 + x.abs() ** 1.5 + 2**x + x.abs().rsqrt(),
+    "running sums": lambda x: x.cumsum(1) / (1 + x.flip(1).abs()),
+    "chunks": lambda x: torch.cat([c * i for i, c in enumerate(x.chunk(3, 1))], 1),
+    "written in place": in_place,
+    "indices": lambda x: (
+        x[:, [2, 0]] + x.gather(1, torch.tensor([[0, 3]]).expand(len(x), 2)) + x[:, 1::2]
+    ),
+    "masked": lambda x: x.masked_fill(x > 0.3, 2.0).roll(1, 1) * torch.where(x > 0, x, 1.0),
+    "joined with nothing": lambda x: torch.cat([torch.tensor([]), x, x], 1),
+    "stacked, repeated, unfolded": lambda x: (
+        torch.stack([x, 2 * x], 1).repeat(1, 1, 2).movedim(1, 2).mean(2)
+    ),
+    "rounded, without gradient": lambda x: (
+        x * torch.div(x.round(), 0.3, rounding_mode="floor").detach() + x % 0.7
+    ),
+}
+OF_SEQUENCES = {
+    "triangles": lambda x: x.tril() + x.triu(1) * torch.arange(6.0),
+    "scaled dot-product attention": lambda x: F.scaled_dot_product_attention(
+        x, x, x, is_causal=True
+    ),
+    "attention with a mask, two heads for four": lambda x: grouped_attention(
+        x[:, None].repeat(1, 4, 1, 1)
+    ),
+}
+CASES = {
+    **LAYERS,
+    **{name: (Of(function), ROWS) for name, function in OF_ROWS.items()},
+    **{name: (Of(function), SEQUENCES) for name, function in OF_SEQUENCES.items()},
+}
+
+
 def numbers(shape):
     return np.random.default_rng(0).normal(size=shape)
 
 
-@pytest.mark.parametrize("made, shape", CASES.values(), ids=CASES)
-def test_values_and_gradients_are_those_of_torch(made, shape):
-    torch.manual_seed(0)
-    net = made if isinstance(made, nn.Module) else made()
-    net = copy.deepcopy(net).double()
+@pytest.mark.parametrize("layer, shape", CASES.values(), ids=CASES)
+def test_values_and_gradients_are_those_of_torch(layer, shape):
+    net = copy.deepcopy(layer).double()
     x = torch.tensor(numbers(shape), requires_grad=True)
     outputs = net(x)
     weights = numbers(outputs.shape)

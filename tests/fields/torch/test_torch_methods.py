@@ -13,7 +13,7 @@ from test_training import TOLERANCE
 import fedsim
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
 FEATURES = (4, 5)
 IMAGE = (8, 8, 3)

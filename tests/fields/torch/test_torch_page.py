@@ -5,7 +5,7 @@ from test_readme import block, pages
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
 # Page -> its blocks, the last of which has the run of fedsim.
 PAGES = {

@@ -17,7 +17,7 @@ from fedsim.assemble import build
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
 TOLERANCE = 1e-9
 CLASSES = 4
@@ -110,7 +110,7 @@ def test_our_network_has_the_outputs_of_torch(net, names, tmp_path, ending):
         expected = net.eval()(torch.tensor(np.moveaxis(x, -1, 1)))
     with jax.enable_x64(True):
         model = started(file, names)
-        outputs, _ = model.apply(model.init(jax.random.key(0)), x)
+        outputs, _ = jax.jit(model.apply)(model.init(jax.random.key(0)), x)
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=TOLERANCE)
 
 

@@ -8,14 +8,13 @@ import torch
 from torch import nn
 
 from fedsim import models
-from fedsim.models import Tokens
 from fedsim.tools.bench.peer_rounds import by_path
 from fedsim.tools.bench.peers import FOREIGN
 
 sys.path.append(str(FOREIGN))
 from torch_networks import network
 
-DEFAULTS = {"padding": "same", "norm": "group", "groups": 2, "heads": 4, "per_token": False}
+DEFAULTS = {"norm": "group", "groups": 2}
 
 
 class ChannelsLast(nn.Module):
@@ -29,23 +28,9 @@ class ChannelsLast(nn.Module):
         return self.inner(x.permute(0, 2, 3, 1))
 
 
-def of_images(shape: tuple[int, int, int], classes: int, **section) -> nn.Module:
-    """A network for images [H, W, C]."""
-    start = started(shape, classes, **section)
-    return module_of(start, shape, **section)
-
-
-def of_tokens(length: int, vocabulary: int, classes: int, kind: str) -> nn.Module:
-    """A network for sequences of tokens, with one label each."""
-    tokens = Tokens(vocabulary, every=False)
-    start = started((length,), classes, tokens=tokens, kind=kind)
-    return module_of(start, (length,), kind=kind)
-
-
-def started(shape: tuple[int, ...], classes: int, kind: str, tokens=None, **parameters) -> dict:
+def started(shape: tuple[int, ...], classes: int, kind: str, **parameters) -> dict:
     """The variables of our network, in float64."""
-    more = {} if tokens is None else {"tokens": tokens}
-    model = getattr(models, kind)(**parameters)(shape, classes, **more)
+    model = getattr(models, kind)(**parameters)(shape, classes)
     with jax.enable_x64(True):
         return jax.jit(model.init)(jax.random.key(0))
 
