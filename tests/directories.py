@@ -5,11 +5,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 import fedsim
 from fedsim.disk.checkpoint import decode
+from fedsim.runs import directory
 from fedsim.runs.result import OPTIONAL_TABLES
 
 TABLES = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv")
@@ -39,6 +41,18 @@ def bits(folder: Path) -> dict[str, str]:
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
         for name in (*TABLES, *models)
     }
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files in a folder, by their paths in it."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def rehashed(folder: Path, **changes: Any) -> None:
+    """Write the record of a run again, changed, with hashes that fit its files."""
+    record = directory.read_record(folder)
+    directory.write_record(folder, {**record, **changes, "files": directory.hashes(folder)})
 
 
 def leftovers(folder: Path) -> list[str]:

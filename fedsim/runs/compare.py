@@ -182,26 +182,15 @@ def compare(
         open_log=log_opener(log_to, out),
     )
     overrides = CompareOverrides(methods, vary, tune, baseline, score, baselines)
-    all_edits = _all_edits(edits, rounds, seeds, metric)
-    design = _read_design(scenario, all_edits, data_roots, device, overrides, given)
+    edits = texts_of(edits) + argument_edits(rounds, seeds)
+    if metric is not None:
+        edits += (f"evaluate.metric={metric}",)
+    design = _read_design(scenario, edits, data_roots, device, overrides, given)
     with (
         open_run_directory(out, force, resume) as run_directory,
         progress_of(design.scenario, progress) as count,
     ):
         return _run_design(design, run_directory, options._replace(progress=count), jobs, on)
-
-
-def _all_edits(
-    edits: str | Sequence[str],
-    rounds: int | None,
-    seeds: int | Sequence[int] | None,
-    metric: str | None,
-) -> tuple[str, ...]:
-    """Edits of the scenario, with those that have an argument of their own."""
-    edits = texts_of(edits) + argument_edits(rounds, seeds)
-    if metric is not None:
-        edits += (f"evaluate.metric={metric}",)
-    return edits
 
 
 def _read_design(

@@ -50,18 +50,14 @@ def follow(
             say(page)
             shown = True
         end = time.monotonic()
-        _wait(end + max(SECONDS, PAUSE * (end - began)), ask)
+        until = end + max(SECONDS, PAUSE * (end - began))
+        while time.monotonic() < until and not ask():
+            time.sleep(0.1)
         if ask():
             return True
     if shown:
         _publish_last(paths, out)
     return shown
-
-
-def _wait(until: float, ask: Callable[[], bool]) -> None:
-    """Wait until a time of `time.monotonic`, or until `ask` says to stop."""
-    while time.monotonic() < until and not ask():
-        time.sleep(0.1)
 
 
 def _publish_last(paths: Sequence[Path], out: Path | None) -> None:

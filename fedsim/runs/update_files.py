@@ -6,7 +6,6 @@ writes them again with the same bits; `run.json` has the hashes of all of them a
 
 import re
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -75,7 +74,8 @@ class UpdateFiles:
             reason = ascii(str(error))[1:-1][:200]
             raise CorruptError(f"{path}: is damaged: {reason}") from None
         try:
-            fields = _restored(tensors, _structure(run))
+            of_path = lambda path, _: tensors[_name(path)]
+            fields = jax.tree_util.tree_map_with_path(of_path, _structure(run))
         except KeyError as error:
             raise CorruptError(f"{path}: is damaged: it has no {error.args[0]}") from None
         return RoundUpdates(round=round, **fields)
@@ -95,15 +95,6 @@ def _structure(run: Run) -> dict[str, Tree]:
         "stats": {} if client.travel.stats == "kept" else shared["stats"],
         "columns": dict.fromkeys(COLUMNS, 0),
     }
-
-
-def _restored(tensors: dict[str, np.ndarray], structure: dict[str, Tree]) -> dict[str, Any]:
-    """Return the tree of arrays with a structure, by their names.
-
-    Raises:
-      KeyError: with the name of an array that is missing.
-    """
-    return jax.tree_util.tree_map_with_path(lambda path, _: tensors[_name(path)], structure)
 
 
 def _name(path: tuple) -> str:

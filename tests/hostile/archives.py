@@ -4,9 +4,10 @@ import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from hostile.registry import Attack, Payload, attacks, canary, opened, pickled
+from hostile.registry import Payload, attacks, canary, opened, pickled
 
 X = np.arange(24, dtype=np.float32).reshape(12, 2)
 Y = np.arange(12) % 3
@@ -60,13 +61,10 @@ ARCHIVES: dict[str, Callable[[Path], bytes]] = {
 }
 
 
-def _of_archive(name: str) -> Attack:
-    def make(folder: Path):
-        (folder / "w.npz").write_bytes(ARCHIVES[name](folder))
-        (folder / "s.yaml").write_text("name: x\ndata: {kind: npz, path: w.npz, clients: 2}\n")
-        return opened(folder / "s.yaml")
-
-    return make
+def archive(name: str, folder: Path) -> Callable[[], Any]:
+    (folder / "w.npz").write_bytes(ARCHIVES[name](folder))
+    (folder / "s.yaml").write_text("name: x\ndata: {kind: npz, path: w.npz, clients: 2}\n")
+    return opened(folder / "s.yaml")
 
 
-attacks("archive", ARCHIVES, _of_archive)
+attacks("archive", ARCHIVES, archive)

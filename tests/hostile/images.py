@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from encoded import FORM, encoded, image_column, png_of, saved, typed
-from hostile.registry import Attack, attacks, canary, opened, pickled
+from hostile.registry import attacks, canary, opened, pickled
 
 GREY = encoded(np.arange(64, dtype=np.uint8).reshape(8, 8))
 
@@ -42,18 +42,15 @@ IMAGES: dict[str, Callable[[Path], bytes]] = {
 }
 
 
-def _of_image(name: str) -> Attack:
-    def make(folder: Path):
-        for label in ("a", "b"):
-            (folder / "set" / label).mkdir(parents=True)
-            (folder / "set" / label / "1.png").write_bytes(GREY)
-        (folder / "set/b/2.png").write_bytes(IMAGES[name](folder))
-        return _opened(folder, "imagefolder")
-
-    return make
+def image(name: str, folder: Path) -> Callable[[], Any]:
+    for label in ("a", "b"):
+        (folder / "set" / label).mkdir(parents=True)
+        (folder / "set" / label / "1.png").write_bytes(GREY)
+    (folder / "set/b/2.png").write_bytes(IMAGES[name](folder))
+    return _opened(folder, "imagefolder")
 
 
-attacks("image", IMAGES, _of_image)
+attacks("image", IMAGES, image)
 
 
 def _opened(folder: Path, kind: str) -> Callable[[], Any]:
@@ -96,13 +93,10 @@ SETS: dict[str, Callable[[Path], Any]] = {
 }  # fmt: skip
 
 
-def _of_set(name: str) -> Attack:
-    def make(folder: Path):
-        (folder / "set").mkdir()
-        SETS[name](folder / "set")
-        return _opened(folder, "huggingface")
-
-    return make
+def image_set(name: str, folder: Path) -> Callable[[], Any]:
+    (folder / "set").mkdir()
+    SETS[name](folder / "set")
+    return _opened(folder, "huggingface")
 
 
-attacks("image set", SETS, _of_set)
+attacks("image set", SETS, image_set)

@@ -1,6 +1,6 @@
 """Every number of a scenario, from the schema, at its extremes in an otherwise tiny scenario.
 
-As a program (`python -m hostile.numbers FAMILY`, in its own process) it plays all cases of a family
+As a program (`python -m hostile.numbers PLACE`, in its own process) it plays all cases of a place
 under a limit of address space. It prints a line of JSON for each that went wrong, and a last one
 with the outcomes of the others.
 """
@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Annotated, Any, NamedTuple, Union
 
 import jax
+from fits.combinations import kinds, loaded, over, scenario
 from hostile.confinement import forget_peak, peak, within
 from pydantic import BaseModel
 
@@ -40,34 +41,20 @@ MOST = 1 << 30  # bytes that a case may hold on top
 SECONDS = 300  # after which a case hangs, however slow the machine is
 DATA = {"kind": "gaussian_blobs", "shape": [4], "classes": 3, "samples": 60, "clients": 4}
 TINY = {"name": "tiny", "rounds": 2, "data": DATA, "client": {"batch": 4, "steps": 2}}
-NEEDED = {
-    "seconds": [1.0],
-    "f": 0,
-    "codec": {"kind": "top_k", "k": 1},
-    "rounds": [[0, 1]],
-    "transition_steps": 2,
-    "decay_steps": 4,
-    "warmup_steps": 1,
+ROWS = {  # as in `fits/kinds.yaml`
+    **loaded("kinds.yaml"),
+    "dataset": {"written": {"data": "KIND"}},
+    "partition": {"written": {"data": {"partition": "KIND"}}},
+    "model": {
+        "written": {"model": "KIND"},
+        "arguments": {"cnn": {"channels": [2], "hidden": 4}},
+    },
+    "loss": {"written": {"model": {"kind": "logistic", "loss": "KIND"}}},
+    "schedule": {"written": {"client": {"lr": "KIND"}}},
+    "method": {"written": {"method": "KIND"}},
 }
-PLACES = (
-    "dataset",
-    "partition",
-    "model",
-    "loss",
-    "cohort",
-    "client",
-    "rule",
-    "stage",
-    "attack",
-    "codec",
-    "mechanism",
-    "speed",
-    "link",
-    "availability",
-    "optimizer",
-    "schedule",
-)
-FAMILIES = (*PLACES, "method", "local optimizer", "sections")
+WITHIN = {"dataset": {"data": {"clients": 4}}, "model": {"data": {"shape": [4, 4, 1]}}}
+FAMILIES = (*ROWS, "sections")
 
 
 class Case(NamedTuple):
@@ -75,37 +62,45 @@ class Case(NamedTuple):
 
     title: str
     scenario: dict[str, Any]
-    plays: bool = True  # whether two rounds are played when it is admitted
 
 
-def cases(family: str) -> Iterator[Case]:
-    """All cases of a family of links, or of the sections that are the same for all kinds."""
-    if family == "sections":
+def cases(place: str) -> Iterator[Case]:
+    """All cases of the kinds at a place, or of the sections that are the same for all kinds."""
+    if place == "sections":
         yield from _of_sections()
         return
-    kinds = fedsim.compose.FAMILIES["optimizer" if family == "local optimizer" else family]
-    for kind in kinds:
-        model = _model("optimizer" if family == "local optimizer" else family, kind)
+    row = ROWS[place]
+    family = row.get("family", place)
+    for name, fragment in kinds(place, row).items():
+        kind = name.removeprefix(f"{place} ")
+        model = _model(family, kind)
+        known = inspect.signature(fedsim.compose.FAMILIES[family][kind]).parameters
         needed = {
-            name: _filled(name, field)
+            name: next((1 if type is int else 0.5 for type in _numbers(field.annotation)), "x")
             for name, field in model.model_fields.items()
-            if _asked(name, field)
+            if field.is_required() and name != "kind"
         }
-        for name, value in _extremes(model):
-            if name in inspect.signature(kinds[kind]).parameters and (family, name) != (
-                "local optimizer",
-                "lr",
-            ):
-                written = {"kind": kind, **needed, name: value}
-                # after the rule each is played; on clients only the outermost, the rest is built
-                plays = family != "local optimizer" or value in (1e38, -1e38, 5e-324)
-                yield Case(f"{family} {kind}.{name} = {value}", _placed(family, written), plays)
+        for parameter, value in _extremes(model):
+            if parameter in known:
+                changed = _changed(fragment, kind, needed, {parameter: value})
+                written = scenario(over(WITHIN.get(place, {}), changed))
+                yield Case(f"{name}.{parameter} = {value}", written)
+
+
+def _changed(fragment: Any, kind: str, needed: dict[str, Any], values: dict[str, Any]) -> Any:
+    """A fragment whose link of a kind has all that it needs, and these values."""
+    if isinstance(fragment, list):
+        return [_changed(link, kind, needed, values) for link in fragment]
+    if not isinstance(fragment, dict):
+        return fragment
+    if fragment.get("kind") == kind:
+        return {**needed, **fragment, **values}
+    return {key: _changed(value, kind, needed, values) for key, value in fragment.items()}
 
 
 def _of_sections() -> Iterator[Case]:
     for name, value in _extremes(Spec):
-        plays = name != "rounds" or (isinstance(value, int) and value <= 2)
-        yield Case(f"{name} = {value}", {**TINY, name: value}, plays)
+        yield Case(f"{name} = {value}", {**TINY, name: value})
     commons = {"data": _model("dataset", "gaussian_blobs"), "client": _model("client", "sgd")}
     for name in ("data", "client", "fleet", "evaluate", "numerics", "checkpoint"):
         model = commons.get(name) or Spec.model_fields[name].annotation
@@ -124,21 +119,6 @@ def _model(family: str, kind: str) -> type[BaseModel]:
     at = {"dataset": "data", "client": "client"}.get(family)
     kinds = kinds_of(annotation_of(Spec.model_fields[at])) if at else AllowedKinds(family)
     return next(one.model for one in kinds if one.name == kind)
-
-
-def _asked(name: str, field: Any) -> bool:
-    return (
-        name != "kind"
-        and (field.is_required() or name == "lr")
-        and name not in ("partition", "optimizer")
-    )
-
-
-def _filled(name: str, field: Any) -> Any:
-    """A plain value for a parameter that must be given."""
-    return NEEDED.get(
-        name, next((1 if kind is int else 0.5 for kind in _numbers(field.annotation)), "x")
-    )
 
 
 def _numbers(annotation: Any, depth: int = 0) -> dict[type, int]:
@@ -166,71 +146,6 @@ def _extremes(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:
                 yield name, value
 
 
-def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
-    """The tiny scenario with a link of a family."""
-    images = {**TINY, "data": {**DATA, "shape": [4, 4, 1]}}
-    client = {"lr": 0.1, **TINY["client"]}
-    match family:
-        case "dataset":
-            small = {"classes": 3, "samples": 60} if written["kind"] == "gaussian_blobs" else {}
-            few = {"clients": 4} if "clients" not in written else {}
-            return {**TINY, "data": {**small, **few, **written}}
-        case "partition":
-            return {**TINY, "data": {**DATA, "partition": written}}
-        case "mechanism":
-            spent = {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5, "accountant": "rdp"}
-            return {**TINY, "cohort": "all", "privacy": {**spent, "mechanism": written}}
-        case "model":
-            return {
-                **images,
-                "model": {
-                    **({"channels": [2], "hidden": 4} if written["kind"] == "cnn" else {}),
-                    **written,
-                },
-            }
-        case "loss":
-            return {**TINY, "model": {"kind": "logistic", "loss": written}}
-        case "client":
-            return {
-                **TINY,
-                "model": {"kind": "mlp", "hidden": [4]},
-                "client": {**TINY["client"], **written},
-            }
-        case "rule":
-            return {
-                **TINY,
-                "server": [written],
-                "client": {"kind": _partner(written), **TINY["client"]},
-            }
-        case "stage":
-            return {**TINY, "server": [written, "mean"]}
-        case "attack":
-            return {**TINY, "fleet": {"malicious": 0.25}, "wire": [written]}
-        case "speed" | "availability":
-            return {**TINY, "fleet": {family: written}}
-        case "link":
-            return {**TINY, "fleet": {"links": written}}
-        case "codec":
-            uniform = {"kind": "mean", "weights": "uniform"}  # as sums of integers need it
-            return {**TINY, "wire": [written], "server": [uniform]}
-        case "optimizer":
-            return {**TINY, "server": ["mean", written]}
-        case "local optimizer":
-            return {
-                **TINY,
-                "client": {**client, "optimizer": {n: v for n, v in written.items() if n != "lr"}},
-            }
-        case "schedule":
-            return {**TINY, "client": {**TINY["client"], "lr": written}}
-        case "method":
-            return {**TINY, "model": {"kind": "mlp", "hidden": [4]}, "method": written}
-    return {**TINY, family: written}
-
-
-def _partner(written: dict[str, Any]) -> dict[str, Any] | str:
-    return "fednova" if written["kind"] == "nova" else "sgd"
-
-
 def outcome(case: Case) -> str:
     """Return `refused`, `done`, `diverged` ... for a case; anything else is an error."""
     forget_peak()
@@ -251,17 +166,17 @@ def outcome(case: Case) -> str:
 
 
 def _played(case: Case) -> str:
-    scenario = read(case.scenario)
-    with numerics(scenario) as devices:
-        build(scenario, devices=devices[:1])
-    return fedsim.run(scenario).status if case.plays else "admitted"
+    checked = read(case.scenario)
+    with numerics(checked) as devices:
+        build(checked, devices=devices[:1])
+    return fedsim.run(checked).status
 
 
-def main(family: str, every: int = 1) -> None:
-    """Play every `every`-th case of a family; print a line for each failure, then the outcomes."""
+def main(place: str, every: int = 1) -> None:
+    """Play every `every`-th case of a place; print a line for each failure, then the outcomes."""
     resource.setrlimit(resource.RLIMIT_AS, (SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
     came_to: Counter[str] = Counter()
-    for number, case in enumerate(islice(cases(family), None, None, every)):
+    for number, case in enumerate(islice(cases(place), None, None, every)):
         print(f"{number} {case.title}", file=sys.stderr, flush=True)
         try:
             came_to[outcome(case)] += 1

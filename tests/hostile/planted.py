@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from directories import rehashed
 from hostile.registry import canary, pickled
 
 import fedsim
@@ -50,18 +51,11 @@ def loaded(out: Path) -> Any:
     return fedsim.load_model(out / MODEL)
 
 
-def fitted(out: Path, **changes: Any) -> None:
-    """The record again, changed, with hashes that fit."""
-    record = json.loads((out / "run.json").read_text())
-    record.pop("sha256")
-    directory.write_record(out, {**record, **changes, "files": directory.hashes(out)})
-
-
 def commits(out: Path, content: bytes) -> None:
     """All commits become this."""
     for path in (out / SEED).glob("state-*.ckpt"):
         path.write_bytes(content)
-    fitted(out)
+    rehashed(out)
 
 
 def checkpoint(header: Any) -> bytes:
@@ -80,7 +74,7 @@ def in_run(out: Path, **values: Any) -> None:
             "run": {k: v for k, v in {**old["run"], **values}.items() if v is not ...},
         }
         path.write_bytes(b"".join(encode(Snapshot(changed, arrays))))
-    fitted(out)
+    rehashed(out)
 
 
 def logged(out: Path, text: bytes) -> None:
@@ -91,7 +85,7 @@ def logged(out: Path, text: bytes) -> None:
         old, arrays = decode(path.read_bytes())
         log = {"length": len(text), "sha256": sha, "open": len(text), "open_sha256": sha}
         path.write_bytes(b"".join(encode(Snapshot({**old, "log": log}, arrays))))
-    fitted(out)
+    rehashed(out)
 
 
 def of_data(out: Path, **data: Any) -> None:
@@ -104,7 +98,7 @@ def of_data(out: Path, **data: Any) -> None:
         path.write_bytes(
             b"".join(encode(Snapshot({**values, "identity": identity(record, 0)}, arrays)))
         )
-    fitted(out, scenario=record["scenario"])
+    rehashed(out, scenario=record["scenario"])
 
 
 def replaced(path: Path, make: Callable[[Path], Any]) -> None:
@@ -118,7 +112,7 @@ def replaced(path: Path, make: Callable[[Path], Any]) -> None:
 
 def modelled(out: Path, content: bytes) -> None:
     (out / MODEL).write_bytes(content)
-    fitted(out)
+    rehashed(out)
 
 
 def victims(out: Path) -> Path:
@@ -172,9 +166,9 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
         lambda out: replaced(out / "run.json", lambda p: p.symlink_to("/dev/zero")), verified,
     ),
     "a record with links of a stranger": (
-        lambda out: fitted(out, own_links={"rule os.system": "0" * 64}), verified,
+        lambda out: rehashed(out, own_links={"rule os.system": "0" * 64}), verified,
     ),
-    "a record with a method upwards": (lambda out: fitted(out, method="../../../evil"), verified),
+    "a record with a method upwards": (lambda out: rehashed(out, method="../../../evil"), verified),
     "a record of data elsewhere": (
         lambda out: of_data(out, kind="csv", path=str(out.parent / "secret.csv"), sha256=None),
         verified,
@@ -187,7 +181,7 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
             (out / "scenario.yaml").write_text(
                 f"name: !!python/object/apply:os.system ['touch {canary(out)}']\n"
             ),
-            fitted(out),
+            rehashed(out),
         ), verified,
     ),
     "a model that is a pickle, loaded": (lambda out: modelled(out, pickled(out)), loaded),

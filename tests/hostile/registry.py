@@ -4,9 +4,10 @@
 executed creates the file `canary` next to the folder.
 """
 
+import functools
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,10 @@ def attack(name: str) -> Callable[[Attack], Attack]:
     return keep
 
 
-def attacks(group: str, names: Any, of: Callable[[str], Attack]) -> None:
-    """One more attack for every name."""
+def attacks(group: str, names: Iterable[str], make: Callable[[str, Path], Any]) -> None:
+    """One more attack for every name, which is passed with the folder."""
     for name in names:
-        attack(f"{group}: {name}")(of(name))
+        attack(f"{group}: {name}")(functools.partial(make, name))
 
 
 def opened(path: Path, *edits: str) -> Callable[[], Any]:

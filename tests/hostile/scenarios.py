@@ -1,9 +1,11 @@
 """A stranger's scenario files and `--set` options; a payload would leave its mark at CANARY."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from hostile.registry import Attack, attack, attacks, canary, opened, pickled
+from hostile.registry import attack, attacks, canary, opened, pickled
 
 HEAD = "name: x\ndata: digits\n"
 TEXTS = {
@@ -68,15 +70,12 @@ TEXTS = {
 }
 
 
-def _of_text(name: str) -> Attack:
-    def make(folder: Path):
-        (folder / "s.yaml").write_text(TEXTS[name].replace("CANARY", str(canary(folder))))
-        return opened(folder / "s.yaml")
-
-    return make
+def scenario(name: str, folder: Path) -> Callable[[], Any]:
+    (folder / "s.yaml").write_text(TEXTS[name].replace("CANARY", str(canary(folder))))
+    return opened(folder / "s.yaml")
 
 
-attacks("scenario", TEXTS, _of_text)
+attacks("scenario", TEXTS, scenario)
 
 
 @attack("scenario: fifty megabytes")
@@ -114,12 +113,9 @@ EDITS = {
 }
 
 
-def _of_edit(name: str) -> Attack:
-    def make(folder: Path):
-        (folder / "s.yaml").write_text(HEAD + "server: [mean]\n")
-        return opened(folder / "s.yaml", EDITS[name].replace("CANARY", str(canary(folder))))
-
-    return make
+def edit(name: str, folder: Path) -> Callable[[], Any]:
+    (folder / "s.yaml").write_text(HEAD + "server: [mean]\n")
+    return opened(folder / "s.yaml", EDITS[name].replace("CANARY", str(canary(folder))))
 
 
-attacks("--set", EDITS, _of_edit)
+attacks("--set", EDITS, edit)

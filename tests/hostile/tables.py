@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hostile.registry import Attack, attack, attacks, opened, pickled
+from hostile.registry import attacks, opened, pickled
 
 ROWS = b"1,0\n" * 20
 TABLES: dict[str, Callable[[Path], bytes]] = {
@@ -31,18 +31,18 @@ TABLES: dict[str, Callable[[Path], bytes]] = {
 }
 
 
-def _of_table(name: str) -> Attack:
-    def make(folder: Path):
-        (folder / "t.csv").write_bytes(TABLES[name](folder))
-        if name == "a gigabyte of nothing":
-            os.truncate(folder / "t.csv", 1 << 30)  # takes no room
-        (folder / "s.yaml").write_text("name: x\ndata: {kind: csv, path: t.csv, clients: 2}\n")
-        return opened(folder / "s.yaml")
-
-    return make
+SCENARIO = "name: x\ndata: {kind: csv, path: t.csv, clients: 2}\n"
 
 
-attacks("table", TABLES, _of_table)
+def table(name: str, folder: Path) -> Callable[[], Any]:
+    (folder / "t.csv").write_bytes(TABLES[name](folder))
+    if name == "a gigabyte of nothing":
+        os.truncate(folder / "t.csv", 1 << 30)  # takes no room
+    (folder / "s.yaml").write_text(SCENARIO)
+    return opened(folder / "s.yaml")
+
+
+attacks("table", TABLES, table)
 
 PLACES: dict[str, Callable[[Path], Any]] = {
     "a pipe": lambda path: os.mkfifo(path),
@@ -54,27 +54,18 @@ PLACES: dict[str, Callable[[Path], Any]] = {
     "a link to a device": lambda path: path.symlink_to("/dev/zero"),
     "a link to itself": lambda path: path.symlink_to(path.name),
     "a link to nothing": lambda path: path.symlink_to("nowhere"),
+    "a folder that is a link upwards": lambda path: (
+        (path.parent / "data").symlink_to(".."),
+        (path.parent / "s.yaml").write_text(SCENARIO.replace("t.csv", "data/secret.csv")),
+    ),
 }  # fmt: skip
 
 
-def _of_place(name: str) -> Attack:
-    def make(folder: Path):
-        (folder.parent / "secret.csv").write_text("a,y\n" + "1,0\n" * 20)
-        PLACES[name](folder / "t.csv")
-        (folder / "s.yaml").write_text("name: x\ndata: {kind: csv, path: t.csv, clients: 2}\n")
-        return opened(folder / "s.yaml")
-
-    return make
-
-
-attacks("place", PLACES, _of_place)
-
-
-@attack("place: a folder that is a link upwards")
-def _(folder: Path):
+def place(name: str, folder: Path) -> Callable[[], Any]:
     (folder.parent / "secret.csv").write_text("a,y\n" + "1,0\n" * 20)
-    (folder / "data").symlink_to("..")
-    (folder / "s.yaml").write_text(
-        "name: x\ndata: {kind: csv, path: data/secret.csv, clients: 2}\n"
-    )
+    (folder / "s.yaml").write_text(SCENARIO)
+    PLACES[name](folder / "t.csv")
     return opened(folder / "s.yaml")
+
+
+attacks("place", PLACES, place)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hostile.registry import Attack, attacks, opened
+from hostile.registry import attacks, opened
 
 WORDS = b"to be or not to be " * 20
 TEXT: dict[str, bytes] = {
@@ -25,18 +25,13 @@ COLUMN: dict[str, bytes] = {
 }
 
 
-def _of_text(contents: dict[str, bytes], keys: str) -> Callable[[str], Attack]:
-    def of(name: str) -> Attack:
-        def make(folder: Path) -> Callable[[], Any]:
-            (folder / "set.txt").write_bytes(contents[name])
-            section = f"{{kind: text, path: set.txt{keys}, clients: 2}}"
-            (folder / "s.yaml").write_text(f"name: x\ndata: {section}\n")
-            return opened(folder / "s.yaml")
-
-        return make
-
-    return of
+def text(name: str, folder: Path) -> Callable[[], Any]:
+    (folder / "set.txt").write_bytes({**TEXT, **COLUMN}[name])
+    keys = ", column: text" if name in COLUMN else ""
+    section = f"{{kind: text, path: set.txt{keys}, clients: 2}}"
+    (folder / "s.yaml").write_text(f"name: x\ndata: {section}\n")
+    return opened(folder / "s.yaml")
 
 
-attacks("text", TEXT, _of_text(TEXT, ""))
-attacks("table of texts", COLUMN, _of_text(COLUMN, ", column: text"))
+attacks("text", TEXT, text)
+attacks("table of texts", COLUMN, text)

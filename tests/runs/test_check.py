@@ -1,9 +1,6 @@
 """`fedsim check`: everything is built, nothing is trained, and its predictions come true."""
 
 import json
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -35,21 +32,6 @@ def written(folder, **sections):
     path = folder / "scenario.yaml"
     path.write_text(yaml.safe_dump({**SMALL, **sections}))
     return str(path)
-
-
-def fedsim(*words, cwd):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {
-        "XDG_CACHE_HOME": str(cwd / "cache")
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "fedsim.cli", *words],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from directories import contents
 from faulty import Disk, Killed
 
 from fedsim.disk.checkpoint import Snapshot, encode
@@ -289,9 +290,9 @@ def test_only_what_is_committed_is_read(tmp_path):
     written(tmp_path, [1, 2, 3])
     with (tmp_path / LOG).open("ab") as log:
         log.write(b'["rounds", {"round": 4}]\n["rounds", {"rou')
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    before = contents(tmp_path)
     assert shown(tmp_path) == ([1, 2, 3], 3, "running")
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
 
 
 def test_a_commit_deleted_while_it_is_read_gives_way_to_a_newer_one(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """A comparison that is cut off anywhere: its tables and its page show what was committed."""
 
+import itertools
 import json
 import random
 import warnings
@@ -8,6 +9,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import sampled
 from directories import tiny
 
 import fedsim
@@ -146,19 +148,8 @@ def cuts_of(runs):
     yield [ENDED] * count
 
 
-QUICK_CASES = [
-    ("methods", 2),
-    ("one of them tuned", 4),
-]
-CASES = [(name, number) for name in DESIGNS for number in range(7)]
-
-
 @pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        case if case in QUICK_CASES else pytest.param(*case, marks=pytest.mark.long)
-        for case in CASES
-    ],
+    ("name", "number"), sampled(itertools.product(DESIGNS, range(7)), 33, start=2)
 )
 def test_any_committed_prefix_has_tables_and_a_page(name, number, tmp_path, draw, monkeypatch):
     monkeypatch.setattr(
@@ -205,6 +196,3 @@ def test_axes_are_those_of_all_configurations():
     ]
     assert axes_of({"cells": cells}) == axes_of({"cells": cells[::-1]}) == (["a"], ["b"])
     assert axes_of({"cells": [{"method": "fedavg"}]}) == axes_of({}) == ([], [])
-
-
-# ---------------------------------------------------------------------------------- the whole of it

@@ -17,6 +17,8 @@ from fedsim.runs.directory import read_record, write_record
 from fedsim.runs.gallery import gallery_of
 from fedsim.runs.lock import lock
 
+pytestmark = pytest.mark.long
+
 TINY = {
     "name": "tiny",
     "rounds": 2,
@@ -58,7 +60,6 @@ def accuracy_of(run: Path) -> float:
     return float(dict(zip(head.split(","), row.split(","), strict=True))["final"])
 
 
-@pytest.mark.long
 def test_a_gallery_shows_every_run_of_a_folder_and_names_what_it_leaves_out(runs):
     page, skipped = gallery_of(runs)
     assert states(page) == {"failed": "failed", "finished": "finished", "halfway": "unfinished"}
@@ -73,7 +74,6 @@ def test_a_gallery_shows_every_run_of_a_folder_and_names_what_it_leaves_out(runs
     assert f"<b>{accuracy:.4g}</b>" in text and text.count("<svg") >= 2
 
 
-@pytest.mark.long
 def test_a_card_has_the_question_and_the_number_of_its_headline(tmp_path):
     title = "Do <b> blobs </b> learn?"
     fedsim.run({**TINY, "title": title}, out=tmp_path / "one", pictures=False)
@@ -94,7 +94,6 @@ def test_a_card_has_the_question_and_the_number_of_its_headline(tmp_path):
     assert title in read_record(tmp_path / "one")["scenario"]["title"]
 
 
-@pytest.mark.long
 def test_a_card_shows_the_number_of_a_headline_that_is_no_score(root):
     titles = {"breakdown": "Which holds?", "compression": "not this"}
     text = gallery_of(root / "reports", names=list(titles), titles=titles)[0].decode()
@@ -102,14 +101,12 @@ def test_a_card_shows_the_number_of_a_headline_that_is_no_score(root):
     assert "fewer bytes <b>18.7 times</b>" in text and "malicious <b>45 %</b>" in text
 
 
-@pytest.mark.long
 def test_a_run_that_is_being_written_is_running(runs):
     with contextlib.ExitStack() as stack:
         lock(runs / "halfway", stack)
         assert states(gallery_of(runs)[0])["halfway"] == "running"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("folder", "reason"),
     [("finished", "is a run, not a folder of runs"), ("foreign", "holds no folder with a run")],
@@ -119,7 +116,6 @@ def test_a_folder_without_runs_is_refused_in_one_line(runs, folder, reason):
         gallery_of(runs / folder)
 
 
-@pytest.mark.long
 def test_a_record_has_the_time_at_which_its_run_first_began(runs, tmp_path):
     out = tmp_path / "again"
     shutil.copytree(runs / "halfway", out)
@@ -131,7 +127,6 @@ def test_a_record_has_the_time_at_which_its_run_first_began(runs, tmp_path):
     assert record["status"] == "done" and record["started"] == "2020-02-02T02:02:02Z"
 
 
-@pytest.mark.long
 def test_the_command_writes_the_page_and_links_from_where_it_is(runs, tmp_path):
     folder = tmp_path / "my runs"
     shutil.copytree(runs / "finished", folder / "java:script")
@@ -150,7 +145,6 @@ def test_the_command_writes_the_page_and_links_from_where_it_is(runs, tmp_path):
     assert two.exit_code == 2 and "one folder" in two.output
 
 
-@pytest.mark.long
 def test_cards_are_filtered_sorted_and_inert_in_a_browser(runs, chromium, tmp_path):  # noqa: F811
     folder = tmp_path / "runs"
     shutil.copytree(runs, folder)

@@ -1,23 +1,21 @@
 """Ctrl-C and SIGTERM, sent to the command while it runs."""
 
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from conftest import WHOLE, some
-from directories import bits, finished, leftovers, started, tiny, written
-from signals import CODES, SCENARIO, interrupted, trial
+from directories import bits, finished, leftovers, started, tiny, wait_for_commit, whole, written
+from test_commands import FEDSIM
 
 pytestmark = pytest.mark.long
 
-SIGNALS = [pytest.param(number, id=number.name) for number in CODES]
-PAIRS = [
-    pytest.param(number, wait, id=f"{number.name}-{wait}")
-    for wait in (0.0, 0.11, 0.3)
-    for number in CODES
-]
+SCENARIO = tiny(0.0, rounds=200, seeds=[0])
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+LIMIT = 5.0  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -29,42 +27,52 @@ def quiet(tmp_path_factory):
     return file, bits(folder / "run")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("number", "wait"), PAIRS if WHOLE else [PAIRS[0], PAIRS[3]])
+def interrupted(process, number):
+    """Send a signal -> seconds until the process has ended, its exit code, and what it said."""
+    began = time.monotonic()
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    return time.monotonic() - began, process.returncode, said
+
+
+@pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+@pytest.mark.parametrize("wait", [0.0, 0.11, 0.3])
 def test_a_signal_ends_a_run_that_can_be_resumed(number, wait, quiet, tmp_path):
-    trial(quiet[0], tmp_path / "run", number, wait, quiet[1])
+    """After a commit; it is resumed as the message says."""
+    file, expected = quiet
+    out = tmp_path / "run"
+    process = started(file, out)
+    assert wait_for_commit(process, out, set())
+    time.sleep(wait)
+    seconds, code, said = interrupted(process, number)
+    assert code == CODES[number] and seconds < LIMIT, (code, seconds, said)
+    assert said.count("\n") == 1 and said.startswith("fedsim: interrupted"), said
+    assert leftovers(out) == [] and (out / "run.json").exists()
+    found = re.search(r"resume with: fedsim (run .* --resume)$", said.strip())
+    assert found, said
+    done = subprocess.run([*FEDSIM, *shlex.split(found[1])], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    whole(out, expected)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("number", some(SIGNALS))
-def test_a_second_signal_ends_a_run_at_once(number, quiet, tmp_path):
-    """Even during a round that takes minutes."""
+def test_a_second_signal_ends_a_run_at_once_and_a_single_one_soon(tmp_path):
+    """During a round that takes minutes."""
     slow = tiny(seeds=[0], client={"batch": 1, "epochs": 20_000}, evaluate={"every": 50})
     file, out = written(slow, tmp_path / "slow.yaml"), tmp_path / "run"
     process = started(file, out)
     _wait_for(process, out / "scenario.yaml")
     time.sleep(1.5)
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     assert process.poll() is None
-    seconds, code, errors = interrupted(process, number)
-    assert seconds < 1 and code == CODES[number] and "resume with: fedsim run" in errors
+    seconds, code, errors = interrupted(process, signal.SIGINT)
+    assert seconds < 1 and code == 130 and "resume with: fedsim run" in errors
     assert leftovers(out) == []
+
     again = started(file, out, "--resume")  # the lock is gone with the process
     _wait_for(again, out / ".lock")
-    time.sleep(1.0)
-    assert again.poll() is None
-    again.kill()
-    again.communicate()
-
-
-@pytest.mark.long
-def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
-    slow = tiny(seeds=[0], client={"batch": 1, "epochs": 20_000})
-    process = started(written(slow, tmp_path / "slow.yaml"), tmp_path / "run")
-    _wait_for(process, tmp_path / "run/scenario.yaml")
     time.sleep(1.5)
-    seconds, code, errors = interrupted(process, signal.SIGTERM)
+    seconds, code, errors = interrupted(again, signal.SIGTERM)
     assert 3 < seconds < 5 and code == 143 and "resume with: fedsim run" in errors
 
 

@@ -1,18 +1,20 @@
 """A directory that is renamed or replaced while a run holds it: others' files are left alone."""
 
 import os
+import random
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
-from directories import started, tiny, wait_for_commit, written
-from races import quick_races
+from directories import contents, started, tiny, wait_for_commit, written
+from test_commands import fedsim as typed
 
 import fedsim
-from fedsim.cli.entry import every_command, main
+from fedsim.cli.entry import every_command
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
 from fedsim.runs.directory import open_run_directory
@@ -149,48 +151,39 @@ def desk(tmp_path_factory) -> dict[str, Path]:
     return paths
 
 
-def main_ends(line: str, code: int) -> None:
-    """Assert that a command ends with an exit code."""
-    with pytest.raises(SystemExit) as end:
-        main(line.split())
-        sys.exit(0)
-    assert (end.value.code or 0) == code
+def refused(line: str, code: int) -> str:
+    """What a command says that ends with an exit code."""
+    done = typed(line, ".")
+    assert done.returncode == code
+    return done.stderr
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name", [n for n in INTO_FOLDERS if n in commands() and n != "verify --against RUN"]
 )
-def test_whatever_writes_into_a_folder_holds_its_lock(name, desk, tmp_path, capsys):
+def test_whatever_writes_into_a_folder_holds_its_lock(name, desk, tmp_path):
     """The command ends with 6 where another holds it, and touches nothing."""
     out = tmp_path / "out"
     with held(out):
         before = contents(out)
-        main_ends(f"{INTO_FOLDERS[name].format(**desk)} -o {out}", 6)
-        assert contents(out) == before
-    assert "in use by process" in capsys.readouterr().err
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """All files in a folder by name."""
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        said = refused(f"{INTO_FOLDERS[name].format(**desk)} -o {out}", 6)
+        assert "in use by process" in said and contents(out) == before
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in OF_FILES if name in commands()])
-def test_files_of_somebody_are_replaced_only_by_force(name, desk, tmp_path, capsys):
+def test_files_of_somebody_are_replaced_only_by_force(name, desk, tmp_path):
     """They are said before anything is computed or written, and a run stays as it is."""
     line = INTO_FOLDERS[name].format(**desk).removesuffix(" --force")
     last_word = name.split()[-1].lstrip("-")
     file = {"suite report": "scores.csv"}.get(name, f"{last_word}.csv")
     (tmp_path / file).write_text("years of work\n")
-    main_ends(f"{line} -o {tmp_path}", 4)
-    assert f"{file}: already exists; --force" in capsys.readouterr().err
+    assert f"{file}: already exists; --force" in refused(f"{line} -o {tmp_path}", 4)
     assert contents(tmp_path) == {file: b"years of work\n"}
 
     before = contents(desk["run"])
-    main_ends(f"{line} --force -o {desk['run']}", 4)
-    assert "is a run, which stays as it is" in capsys.readouterr().err
+    assert "is a run, which stays as it is" in refused(f"{line} --force -o {desk['run']}", 4)
     assert contents(desk["run"]) == before
 
 
@@ -213,9 +206,51 @@ def test_two_processes_may_write_one_file(tmp_path, monkeypatch):
     assert contents(tmp_path) == {"page.html": b"first", "page.html.tmp": b"of somebody else"}
 
 
+CLAIM = """
+import sys
+from pathlib import Path
+from fedsim.errors import DirectoryError, LockedError
+from fedsim.runs.directory import open_run_directory
+
+print("ready", flush=True)
+for out in map(str.strip, sys.stdin):
+    try:
+        with open_run_directory(Path(out), force=False, resume=len(out) % 2 > 0):
+            print("won", flush=True)
+            sys.stdin.readline()
+            (Path(out) / "run.json").write_text("mine")
+        print("left", flush=True)
+    except LockedError as error:
+        print("locked" if "in use by process" in str(error) else error, flush=True)
+    except DirectoryError as error:
+        print(error, flush=True)
+"""
+WRITERS = 3
+
+
 @pytest.mark.long
 def test_one_writer_wins_each_of_fifty_races(tmp_path):
-    assert quick_races(tmp_path, 50, writers=3) == 50
+    """Processes that want one new directory: one gets it, and the others are told so."""
+    pipe, words = subprocess.PIPE, [sys.executable, "-c", CLAIM]
+    processes = [
+        subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) for _ in range(WRITERS)
+    ]
+    streams = [(process.stdin, process.stdout) for process in processes]
+    assert [answers.readline().strip() for _, answers in streams] == ["ready"] * WRITERS
+    for n in range(50):
+        out = tmp_path / f"race{n}"
+        for orders, _ in random.sample(streams, WRITERS):
+            orders.write(f"{out}\n")
+            orders.flush()
+        said = [answers.readline().strip() for _, answers in streams]
+        assert sorted(said) == ["locked"] * (WRITERS - 1) + ["won"], said
+        orders, answers = streams[said.index("won")]
+        orders.write("\n")
+        orders.flush()
+        assert answers.readline().strip() == "left"
+        assert [path.name for path in out.iterdir()] == ["run.json"]
+    for process in processes:
+        process.communicate("")
 
 
 @pytest.mark.long

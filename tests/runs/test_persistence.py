@@ -19,12 +19,11 @@ import fedsim
 from fedsim.engine import store
 from fedsim.errors import DirectoryError
 
-KINDS = {
-    "resident": 256.0,
-    "disk": 0.0,
-}  # where the clients' memory is: in the commit, or in a file beside it
-PARTS = 2  # of the operations, so that two workers share them
-EVERY = 1 if WHOLE else 9  # a fixed subset of them, unless all are asked for
+pytestmark = pytest.mark.long
+
+# Where the clients' memory is: in the commit, or in a file beside it.
+KINDS = {"resident": 256.0, "disk": 0.0}
+EVERY = 1 if WHOLE else 19  # a fixed subset of the operations, unless all are asked for
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)
 
 
@@ -60,12 +59,10 @@ def resumed(scenario, out, expected):
     shutil.rmtree(out)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_killed_at_any_operation_resumes_to_equal_bytes(kind, part, undisturbed, tmp_path):
+def test_a_run_killed_at_any_operation_resumes_to_equal_bytes(kind, undisturbed, tmp_path):
     expected, scenario = undisturbed(kind, (0, 1)), tiny(KINDS[kind])
-    for n in itertools.count(1 + part, EVERY * PARTS):
+    for n in itertools.count(1, EVERY):
         out, disk = tmp_path / str(n), Disk(tmp_path / str(n), at=n, half=kind == "disk")
         end = struck(scenario, out, disk)
         assert (end is not None) == disk.struck, disk.trace[-1]
@@ -75,7 +72,6 @@ def test_a_run_killed_at_any_operation_resumes_to_equal_bytes(kind, part, undist
     assert n > 190
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_killed_while_resuming_resumes_to_equal_bytes(kind, undisturbed, tmp_path):
     expected, scenario, rng = undisturbed(kind, (0, 1)), tiny(KINDS[kind]), np.random.default_rng(0)
@@ -98,16 +94,14 @@ def told_well(error, out):
     return isinstance(error, DirectoryError) and "\n" not in text and str(out.parent) in text
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("kind", "lasting"), [("disk", False), ("resident", True)])
 def test_a_failed_operation_is_one_line_and_resumes_to_equal_bytes(
-    kind, part, lasting, undisturbed, tmp_path
+    kind, lasting, undisturbed, tmp_path
 ):
     expected, scenario = undisturbed(kind, (0,)), tiny(KINDS[kind], seeds=[0])
-    for n in itertools.count(1 + part, EVERY * PARTS):
+    for n in itertools.count(1, EVERY):
         out = tmp_path / str(n)
-        disk = Disk(out, at=n, error=ERRORS[n // PARTS % len(ERRORS)], lasting=lasting)
+        disk = Disk(out, at=n, error=ERRORS[n % len(ERRORS)], lasting=lasting)
         end = struck(scenario, out, disk)
         if not disk.struck:
             break
@@ -121,7 +115,6 @@ def test_a_failed_operation_is_one_line_and_resumes_to_equal_bytes(
     assert n > 100
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_writes_change_no_byte(kind, undisturbed, tmp_path):
     with Disk(tmp_path / "run", short=300) as disk:
@@ -130,7 +123,6 @@ def test_short_writes_change_no_byte(kind, undisturbed, tmp_path):
     whole(tmp_path / "run", undisturbed(kind, (0, 1)))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_are_flushed_before_they_are_renamed_or_referred_to(kind, tmp_path):
     """No file is renamed before its bytes are flushed, and no commit before its log and rows."""
@@ -152,8 +144,7 @@ def test_files_are_flushed_before_they_are_renamed_or_referred_to(kind, tmp_path
     assert renames == 16 and not dirty
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(3 if WHOLE else 1))
+@pytest.mark.parametrize("seed", range(3))
 def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
     expected = killed_run(tmp_path / "template")
     seen = Counter(
@@ -162,7 +153,6 @@ def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
     assert seen["refused"] > 5 and seen["equal, warned"] > 5 and seen["equal"] > 2, seen
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_descriptors_are_closed(kind, tmp_path):
     def opened():

@@ -158,6 +158,8 @@ def test_every_entry_that_is_read_is_required(form, kind, made):
         "scenario.evaluate.every"
     ]
     assert malformed(changed(record, ("scenario", "seeds"), [0, True])) == ["scenario.seeds[1]"]
+    for folder in ("../elsewhere", "", "a/b", "a" * 256):
+        assert malformed({**record, "names": {"fedavg": folder}}) == ["names.fedavg"]
 
 
 # ------------------------------------------------------------------------ files that lead elsewhere

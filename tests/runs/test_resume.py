@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import sampled
 from damage import SCENARIO, killed_run
-from directories import played, tiny, whole
+from directories import contents, played, tiny, whole
 from faulty import Disk, Killed
 
 import fedsim
@@ -67,7 +67,7 @@ def test_a_finished_run_is_only_read(resident_mb, tmp_path):
 
 @pytest.mark.parametrize(
     ("every", "before", "after"),
-    sampled([(2, 3, 6), (1, 3, 6), (2, 3, 7), (5, 0, 3), (4, 6, 7), (3, 4, 5)], 3),
+    [(2, 3, 6), (1, 3, 6), (2, 3, 7), (5, 0, 3), (4, 6, 7), (3, 4, 5)],
 )
 @pytest.mark.long
 def test_rounds_can_be_added(every, before, after, tmp_path):
@@ -111,21 +111,21 @@ def test_a_comparison_of_another_version_is_refused_and_keeps_its_files(tmp_path
     with monkeypatch.context() as patch:
         patch.setattr(environment, "__version__", "0.1.0")
         fedsim.compare(scenario, "fedavg", out=tmp_path / "out", pictures=False)
-    before = bits_of_all(tmp_path / "out")
+    before = contents(tmp_path / "out")
     with pytest.raises(CheckpointError, match=r"environment\.fedsim: \"0\.1\.0\", now "):
         fedsim.compare(scenario, "fedavg,median", out=tmp_path / "out", resume=True)
-    assert bits_of_all(tmp_path / "out") == before
+    assert contents(tmp_path / "out") == before
 
 
 def test_fewer_rounds_than_were_committed_are_refused(killed):
     (killed / ".lock").unlink()
-    before = bits_of_all(killed)
+    before = contents(killed)
     with pytest.raises(
         CheckpointError,
         match=r"seed 0: its last commit is of round 2, but rounds is 1; write rounds=2",
     ):
         resume(killed, {**SCENARIO, "rounds": 1})
-    assert bits_of_all(killed) == before
+    assert contents(killed) == before
 
 
 @pytest.mark.long
@@ -305,10 +305,10 @@ def test_a_damaged_record_is_refused(killed):
 
 
 def test_resume_and_force_together_are_refused(killed):
-    before = bits_of_all(killed)
+    before = contents(killed)
     with pytest.raises(DirectoryError, match="--resume continues a run and --force replaces it"):
         resume(killed, force=True)
-    assert bits_of_all(killed) == before
+    assert contents(killed) == before
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,3 @@ def test_a_lock_that_was_deleted_between_opening_and_locking_is_opened_again(mon
         ):
             pass
     assert not (tmp_path / "run").exists()
-
-
-def bits_of_all(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

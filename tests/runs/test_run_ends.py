@@ -131,7 +131,7 @@ def test_a_run_of_0_rounds_is_done():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [2, 1])
 def test_a_run_that_has_not_run_resumes_with_more_rounds_to_equal_bytes(every, tmp_path):
     few = {
         **KRUM,

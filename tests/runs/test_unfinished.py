@@ -5,13 +5,13 @@ import shutil
 import pandas as pd
 import pytest
 from damage import SCENARIO, killed_run
-from directories import tiny, whole
+from directories import contents, tiny, whole
 
 import fedsim
 from fedsim.errors import CheckpointError
 from fedsim.report.mark import in_latex, in_markdown
 from fedsim.runs import commits, derive, directory
-from fedsim.runs.derive import contents, page_of_runs, rebuild
+from fedsim.runs.derive import page_of_runs, rebuild
 from fedsim.runs.export import exported
 from fedsim.runs.unfinished import UnfinishedRun, demand_reachable, mark_of_runs
 from fedsim.scenario import read
@@ -72,8 +72,8 @@ def killed(template, tmp_path):
 
 
 def test_everything_that_a_killed_run_has_committed_can_be_viewed(killed):
-    before = {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()}
-    record, frames = contents(killed)
+    before = contents(killed)
+    record, frames = derive.contents(killed)
     assert record["unfinished"] == {"mark": MARK, "runs": {"0": [2, 4]}}
     assert frames["rounds"]["round"].tolist() == [0, 2] and frames["clients"].empty
     assert frames["summary"]["reason"].tolist() == ["unfinished: round 2 of 4"]
@@ -88,7 +88,7 @@ def test_everything_that_a_killed_run_has_committed_can_be_viewed(killed):
     result = fedsim.verify(killed)
     assert not result.equal and not result.wrong and "has not ended" in result.checks[-1].detail
     assert fedsim.diff(killed, killed).equal
-    assert {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()} == before
+    assert contents(killed) == before
 
 
 def test_a_report_of_a_killed_run_is_marked_and_does_not_affect_resuming(
@@ -116,7 +116,7 @@ def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
     """As text in the PDF; unmarked figures are unchanged."""
     from fedsim.report import derived
 
-    record, frames = contents(killed)
+    record, frames = derive.contents(killed)
     plain, marked = (
         derived.derived_files(frames, {**record, "unfinished": {"mark": mark}}, ["svg"])[
             "figures/curves.svg"

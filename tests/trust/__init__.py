@@ -13,16 +13,15 @@ for folder in (TESTS, *sorted({path.parent for path in TESTS.glob("*/test_*.py")
         sys.path.insert(0, str(folder))
 
 
-def in_process(code: str, *words: str, first: str = "", **environment: str) -> dict | list:
+def in_process(code: str, *words: str, **environment: str) -> dict | list:
     """Run code in a process; return the JSON on the last line that it prints.
 
     Args:
       code: Python source; it finds fedsim and the tests.
       words: its arguments.
-      first: a folder of packages that come before all others.
       environment: variables of the process.
     """
-    path = os.pathsep.join([*filter(None, [first]), str(ROOT), str(TESTS)])
+    path = os.pathsep.join([str(ROOT), str(TESTS)])
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
         capture_output=True,

@@ -1,12 +1,7 @@
-"""Row 19: other environments against this one, by means over seeds, as in MLPerf; equal integers.
-
-The other version of JAX is looked for in the folder that FEDSIM_OTHER_JAX names, made by
-`pip install --target FOLDER --no-deps jax==0.10.1 jaxlib==0.10.1`.
-"""
+"""Row 19: other environments against this one, by means over seeds, as in MLPerf."""
 
 import hashlib
 import json
-import os
 
 import numpy as np
 from scipy import stats
@@ -94,12 +89,12 @@ def measured(sections: dict, seeds: int) -> dict:
     }
 
 
-def elsewhere(sections: dict, seeds: int, first: str = "") -> dict:
-    """Call `measured` in its own process; `first`: a folder of packages that come before others."""
+def elsewhere(sections: dict, seeds: int) -> dict:
+    """Call `measured` in its own process."""
     code = "import sys, json\nfrom trust.agreement import measured\n"
     code += "print(json.dumps(measured(json.loads(sys.argv[1]), int(sys.argv[2]))))"
     flags = sections.pop("flags", "")
-    return in_process(code, json.dumps(sections), str(seeds), first=first, XLA_FLAGS=flags)
+    return in_process(code, json.dumps(sections), str(seeds), XLA_FLAGS=flags)
 
 
 def compared(quick: bool) -> Figure:
@@ -110,10 +105,6 @@ def compared(quick: bool) -> Figure:
         name: elsewhere(dict(s), seeds)
         for name, s in list(ELSEWHERE.items())[: 1 if quick else None]
     }
-    if (folder := os.environ.get("FEDSIM_OTHER_JAX")) and not quick:
-        other_jax = elsewhere({}, seeds, folder)
-        assert other_jax["jax"] != here["jax"]
-        others[f"jax {other_jax['jax']}"] = other_jax
     lines, met = [], True
     for name, other in others.items():
         gaps = np.subtract(other["accuracy"], here["accuracy"])

@@ -1,42 +1,127 @@
-"""Rows 4, 7, 8, 9: runs are killed, interrupted, raced for, or damaged."""
+"""Rows 4 and 9: runs are killed, or their commits are damaged."""
 
 import random
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
-import kill_loop
-import races
-import signals
 from damage import killed_run, trials
-from directories import bits, finished, written
+from directories import (
+    bits,
+    commits,
+    finished,
+    started,
+    tiny,
+    wait_for_commit,
+    whole,
+    written,
+)
 
 from trust.table import Figure
 
+CNN = {"kind": "cnn", "channels": [4, 8], "hidden": 16}
+UNIFORM = [{"kind": "mean", "weights": "uniform"}]
+DIANA = {"kind": "diana", "alpha": 0.1, "codec": {"kind": "rand_k", "density": 0.1}}
+FEEDBACK = {"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.1}}
+SPEEDS = {"speed": {"kind": "lognormal", "sigma": 0.5}, "dropout": 0.1}
+ADAM = ["mean", {"kind": "adam", "lr": 0.01}]
+SCENARIOS = {
+    "fedavg_cnn": {"method": None, "model": CNN, "server": ADAM, "rounds": 60},
+    "full_batch": {
+        "method": None,
+        "model": {"kind": "mlp", "hidden": [16]},
+        "client": {"batch": "full", "steps": 2},
+    },
+    "scaffold": {"rounds": 150},
+    "median": {"method": None, "server": ["median"], "wire": [{"kind": "gaussian", "std": 0.1}]},
+    "fedbuff": {
+        "method": None,
+        "fleet": SPEEDS,
+        "schedule": {"kind": "fedbuff", "buffer": 4, "concurrency": 8},
+        "server": UNIFORM,
+    },
+    "oort_diana": {
+        "method": None,
+        "fleet": SPEEDS,
+        "cohort": {"kind": "oort", "size": 4},
+        "wire": [DIANA],
+        "server": UNIFORM,
+    },
+    "divfl_error_feedback": {
+        "method": None,
+        "cohort": {"kind": "divfl", "size": 4, "candidates": 8},
+        "broadcast": ["cast"],
+        "wire": [FEEDBACK],
+    },
+    "private": {
+        "method": None,
+        "cohort": {"kind": "cyclic", "size": 4},
+        "privacy": {
+            "clip": {"kind": "adaptive", "count_std": 1.0},
+            "noise_multiplier": 1.0,
+            "delta": 1e-5,
+            "mechanism": {"kind": "banded", "bands": 2},
+        },
+    },
+    "dp_sgd": {
+        "method": None,
+        "client": {"batch": 4, "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0}},
+        "rounds": 60,
+    },
+    "ring": {"method": "exact_diffusion", "cohort": None, "topology": "ring"},
+    "edges": {
+        "method": None,
+        "topology": {
+            "kind": "hierarchical",
+            "groups": 3,
+            "edge_rounds": 2,
+            "outer": ["mean", {"kind": "fedadam", "lr": 0.01}],
+        },
+    },
+    "ditto": {"method": "ditto"},
+    "fedpac": {
+        "method": "fedpac",
+        "model": {"kind": "mlp", "hidden": [16]},
+        "checkpoint": {"rounds": 1},
+    },
+    "resnet": {"method": None, "model": {"kind": "resnet", "depth": 8}, "rounds": 20},
+}
+# Of the kills, so many may come at any time, startup included; the others follow a commit.
+AT_ANY_TIME = 0.2
+SECONDS_AFTER_COMMIT = 1.0  # at most
+SECONDS_AFTER_START = 4.0  # at most
 
-def undisturbed(scenario: dict, folder: Path) -> tuple[Path, dict[str, str]]:
-    """The file of a scenario, and the bits of its run."""
-    file = written(scenario, folder / "scenario.yaml")
-    assert finished(file, folder / "whole").returncode == 0
-    return file, bits(folder / "whole")
+
+class Tally(NamedTuple):
+    """What happened to one scenario."""
+
+    runs: int
+    kills: int
+    starting: int  # of them, before anything was committed by that process
+
+
+def scenario(name: str, rounds: int | None) -> dict:
+    """The scenario; memory of clients in a file."""
+    merged = tiny(0.0, **{"rounds": 150, **SCENARIOS[name]})
+    kept = {key: value for key, value in merged.items() if value is not None}
+    return kept | ({"rounds": rounds} if rounds else {})
 
 
 def killed(quick: bool) -> Figure:
     """Kill runs at random times."""
-    names = ["full_batch"] if quick else list(kill_loop.SCENARIOS)
+    names = ["full_batch"] if quick else list(SCENARIOS)
     tallies = []
     for name in names:
         with tempfile.TemporaryDirectory() as place:
-            scenario = kill_loop.scenario(name, 60 if quick else None)
-            file, expected = undisturbed(scenario, Path(place))
-            many = 3 if quick else 25
-            tally = kill_loop.kill_loop(file, Path(place), expected, many, random.Random(4))
+            file = written(scenario(name, 60 if quick else None), Path(place) / "scenario.yaml")
+            assert finished(file, Path(place) / "whole").returncode == 0
+            expected = bits(Path(place) / "whole")
+            tally = kill_loop(file, Path(place), expected, 3 if quick else 25, random.Random(4))
         tallies.append(tally)
         print(f"  {name}: {tally}", flush=True)
-    kills, runs, starting = (
-        sum(getattr(tally, of) for tally in tallies) for of in ("kills", "runs", "starting")
-    )
+    runs, kills, starting = map(sum, zip(*tallies, strict=True))
     text = (
         f"{kills} SIGKILLs at random times over {runs} runs of {', '.join(names)} "
         f"({starting} before the first commit of that process): "
@@ -45,42 +130,38 @@ def killed(quick: bool) -> Figure:
     return Figure(text, quick or kills >= 300)
 
 
-def signalled(quick: bool) -> Figure:
-    """Send SIGINT and SIGTERM at random times after a commit; resume as the message says."""
-    rng, numbers, count = random.Random(7), list(signals.CODES), 4 if quick else 100
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        file, expected = undisturbed(signals.SCENARIO, folder)
-        took = [
-            signals.trial(file, folder / str(n), numbers[n % 2], rng.uniform(0, 0.6), expected)
-            for n in range(count)
-        ]
-    text = (
-        f"{count} of {count} at random times: exit 130 or 143, longest {max(took):.2f} s, "
-        f"mean {sum(took) / count:.2f} s, 0 leftovers, resumed to equal bytes"
-    )
-    return Figure(text, max(took) <= 5)
+def kill_loop(file: Path, folder: Path, expected: dict, kills: int, rng: random.Random) -> Tally:
+    """Run, kill, resume ... until so many kills happened and the last run has ended.
 
-
-def raced(quick: bool) -> Figure:
-    """Start two runs at once on one directory, and race for the claim alone."""
-    count, many = (4, 40) if quick else (50, 2000)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        file, expected = undisturbed(races.SCENARIO, folder)
-        ways = [
-            races.race(file, folder / f"r{n}", expected, ("--resume",) if n % 2 else ())
-            for n in range(count)
-        ]
-        for writers in (2, 4):
-            (folder / str(writers)).mkdir()
-            races.quick_races(folder / str(writers), many // 2, writers)
-    text = (
-        f"{count} of {count} races of two runs with one winner ({ways.count('locked')} losers "
-        f"ended with exit 6, {ways.count('late')} came when it was done), equal bytes; "
-        f"{many} of {many} races of 2 and 4 processes for the claim alone"
-    )
-    return Figure(text, True)
+    Args:
+      file: the scenario's file.
+      folder: for run directories.
+      expected: the bits.
+      kills: how many.
+      rng: of the moments.
+    """
+    runs, done, starting = 0, 0, 0
+    while done < kills:
+        out, runs = folder / str(runs), runs + 1
+        while True:
+            beside = commits(out)
+            process = started(file, out, "--resume")
+            if done >= kills:
+                said = process.communicate()[1]
+                assert process.returncode == 0, said
+                break
+            early = rng.random() < AT_ANY_TIME
+            if early or wait_for_commit(process, out, beside):
+                time.sleep(rng.uniform(0, SECONDS_AFTER_START if early else SECONDS_AFTER_COMMIT))
+            process.kill()
+            said = process.communicate()[1]
+            if process.returncode == 0:
+                break
+            assert process.returncode == -9, said
+            done, starting = done + 1, starting + (commits(out) <= beside)
+        assert finished(file, out, "--resume").returncode == 0
+        whole(out, expected)
+    return Tally(runs, done, starting)
 
 
 def damaged(quick: bool) -> Figure:

@@ -105,7 +105,7 @@ class Sharing:
             problem = Problem("", f"{text}; gtg (--how gtg) is for more than {MOST_EXACT}")
             raise ScenarioError([problem], str(self.ended.path))
         values = shapley.exact(game(shapley.coalitions(K)))
-        return Estimate(values, np.full(K, np.nan), 0)
+        return Estimate(values, np.full(K, np.nan))
 
 
 def _game(

@@ -43,7 +43,6 @@ class Estimate(NamedTuple):
 
     values: np.ndarray  # φ `[K]`
     errors: np.ndarray  # standard errors over sweeps `[K]`; NaN where there was only one
-    permutations: int
 
 
 def require_possible(truncation: Truncation) -> None:
@@ -99,7 +98,7 @@ def gtg(game: Game, K: int, draws: np.random.Generator, truncation: Truncation) 
     """
     nobody, everybody = game(ends(K))
     if abs(everybody - nobody) <= truncation.between:
-        return Estimate(np.zeros(K), np.zeros(K), 0)
+        return Estimate(np.zeros(K), np.zeros(K))
 
     gains = np.zeros((0, K))  # of every player in every permutation
     while not _has_converged(gains, truncation):
@@ -111,7 +110,7 @@ def gtg(game: Game, K: int, draws: np.random.Generator, truncation: Truncation) 
     errors = np.full(K, np.nan)
     if len(sweeps) > 1:
         errors = sweeps.std(axis=0, ddof=1) / math.sqrt(len(sweeps))
-    return Estimate(gains.mean(axis=0), errors, len(gains))
+    return Estimate(gains.mean(axis=0), errors)
 
 
 def _guided(first: int, K: int, draws: np.random.Generator) -> np.ndarray:

@@ -4,9 +4,10 @@ The rounds before the clients first took part are the run's own. In the first ro
 recorded updates of the others are aggregated as they are: they started from a model that the
 clients had no part in. In every Δt-th round after it, the others train a share r of their local
 steps from the calibrated model, which is where their updates point; they are as long as the
-recorded ones (`fedsim.tools.unlearn.calibration`).
+recorded ones (`calibration`).
 """
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsim import tree
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.method_traits import does_more
 from fedsim.engine.loop import events
@@ -25,7 +27,7 @@ from fedsim.fleet import Plan
 from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.scenario import Scenario
-from fedsim.tools.unlearn.calibration import calibration
+from fedsim.types import Context, RowStage, Updates
 
 ROUNDING = 1e-9  # steps: a product that is closer to a whole number is one
 
@@ -111,6 +113,34 @@ def erase(
         if run.reason:
             break
     return Erased(run.server, steps, run.reason)
+
+
+@functools.cache
+def calibration() -> RowStage:
+    """Û_k ← ‖U_k‖₂ · Û_k / ‖Û_k‖₂, where client k sent U_k in the recorded round.
+
+    The state is a table of the recorded norms `[N]`, which is set before every round; NaN: the
+    client's update was not recorded, and the row does not count. An update of norm 0 has no
+    direction and stays 0.
+
+    References:
+      Liu, Ma, Yang, Wang, Liu 2021, FedEraser: Enabling Efficient Client-Level Data Removal from
+      Federated Learning Models, IWQoS 2021, section IV-A, algorithm 1.
+    """
+
+    def init(params, present):
+        return jnp.zeros(len(present), jnp.result_type(*jax.tree.leaves(params)))
+
+    def apply(updates: Updates, context: Context) -> Updates:
+        recorded = context.state[context.ids]
+        length = tree.norm(updates.delta)
+        factor = jnp.where(length > 0, recorded / length, 0)
+        return updates._replace(
+            delta=jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), updates.delta),
+            arrived=updates.arrived & jnp.isfinite(recorded),
+        )
+
+    return RowStage(apply=apply, name="calibration", init=init)
 
 
 def calibrated(first: int, last: int, every: int) -> tuple[int, ...]:

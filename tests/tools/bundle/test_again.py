@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from directories import contents, rehashed
 
 import fedsim
 from fedsim.cli import cli
 from fedsim.report import derived
-from fedsim.runs import directory
 
 TINY = {
     "name": "tiny",
@@ -36,14 +36,6 @@ def allowed(root) -> set[str]:
     sentence = re.search(r"Two equal runs may differ only in (.*?);", section, re.S)
     assert sentence, "the README names the files that may differ"
     return set(re.findall(r"`([\w./]+)`", sentence[1]))
-
-
-def contents(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.mark.long
@@ -127,7 +119,6 @@ def test_a_data_file_elsewhere_counts_as_missing_not_as_wrong(done):
 def test_errors_are_reported_even_if_something_is_missing(done):
     out, _ = done
     (out / "rounds.csv").write_text((out / "rounds.csv").read_text().replace("0,1,", "0,2,", 1))
-    record = directory.read_record(out)
-    directory.write_record(out, {**record, "files": directory.hashes(out)})
+    rehashed(out)
     code, last, marks = verified(out)
     assert (code, marks) == (7, {"tables": "NOT"}) and last.endswith(WRONG)

@@ -1,14 +1,13 @@
 """`fedsim check --laws`: ours keep the laws that they must; what is broken is made small."""
 
-import contextlib
-import io
 import json
+import shlex
 
 import pytest
+from test_commands import fedsim as typed
 
 import fedsim
 import fedsim.scenario.methods
-from fedsim.cli.entry import main
 from fedsim.kinds import FAMILIES
 from fedsim.tools.conform.conformity import LAWS
 
@@ -57,13 +56,7 @@ def midrange(factor: float = 1.0):
 
 def conform(*words):
     """(exit code, stdout, stderr) of the command."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main(["check", "--laws", *map(str, words)])
-        except SystemExit as end:
-            code = end.code or 0
-    return code, out.getvalue(), err.getvalue()
+    return typed(shlex.join(["check", "--laws", *map(str, words)]), ".")
 
 
 @pytest.fixture

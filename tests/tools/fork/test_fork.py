@@ -7,7 +7,7 @@ import shutil
 import pandas as pd
 import pytest
 from conftest import WHOLE
-from directories import bits, tiny, whole
+from directories import bits, rehashed, tiny, whole
 from test_updates import kept, same  # noqa: F401 (kept is a fixture)
 
 import fedsim
@@ -159,16 +159,13 @@ def test_kept_commits_stay_while_the_run_is_killed_resumed_and_prolonged(origina
 def test_a_kept_commit_with_another_state_is_noticed(keeping, tmp_path):
     """It is intact, and `verify --whole` replays its round."""
     shutil.copytree(keeping, tmp_path / "run")
-    record = json.loads((tmp_path / "run/run.json").read_text())
     folder = next((tmp_path / "run/checkpoints").iterdir())
     path = commit_files(folder)[0]
     snapshot = decode(path.read_bytes())
     name = next(name for name in snapshot.arrays if name.startswith("server"))
     arrays = {**snapshot.arrays, name: snapshot.arrays[name] + 1}
     path.write_bytes(b"".join(bytes(part) for part in encode(snapshot._replace(arrays=arrays))))
-    from fedsim.runs.directory import hashes, write_record
-
-    write_record(tmp_path / "run", {**record, "files": hashes(tmp_path / "run")})
+    rehashed(tmp_path / "run")
     found = fedsim.verify(tmp_path / "run", whole=True)
     assert found.wrong
     assert "the commit of round 2" in "".join(check.detail for check in found.checks)
@@ -207,12 +204,9 @@ def test_an_interrupted_fork_resumes_to_the_same_bytes(original, tmp_path, wait)
 def test_without_its_beginning_it_is_not_resumed(original, tmp_path):
     """Training from the start model would be another run under the same name."""
     forked(original, tmp_path / "fork", round=2, edits=ATTACKED)
-    record = json.loads((tmp_path / "fork/run.json").read_text())
     for path in (tmp_path / "fork/checkpoints").rglob("state-*.ckpt"):
         path.unlink()
-    from fedsim.runs.directory import write_record
-
-    write_record(tmp_path / "fork", {**record, "status": "running"})
+    rehashed(tmp_path / "fork", status="running")
     with pytest.raises(CheckpointError, match="fork again, with --resume"):
         fedsim.run(tiny(rounds=ROUNDS), edits=ATTACKED, out=tmp_path / "fork", resume=True)
 
@@ -301,3 +295,16 @@ def test_updates_of_a_fork_begin_with_its_own_rounds(kept, tmp_path):  # noqa: F
     shutil.rmtree(tmp_path / "fork/updates")
     with pytest.raises(DirectoryError, match="is a fork that kept no updates; set checkpoint"):
         next(fedsim.updates_of(tmp_path / "fork"))
+
+
+@pytest.mark.long
+def test_a_fork_of_a_run_that_stopped_goes_on(tmp_path):
+    blobs = {"kind": "gaussian_blobs", "samples": 240, "classes": 3, "clients": 6}
+    scenario = {"name": "stopped", "data": blobs, "rounds": 9, "evaluate": {"every": 2}}
+    at_4 = {"metric": "test_accuracy", "target": 0.0, "after": 3}
+    stopped = fedsim.run({**scenario, "stop": at_4}, out=tmp_path / "run")
+    assert stopped.rounds["round"].tolist() == [0, 2, 4]
+    later = fedsim.fork(tmp_path / "run", round=4, out=tmp_path / "later", edits="stop.after=7")
+    assert later.summary["stopped"].tolist() == [8]
+    never = fedsim.fork(tmp_path / "run", round=4, out=tmp_path / "never", edits="stop=null")
+    pd.testing.assert_frame_equal(never.rounds, fedsim.run(scenario).rounds)

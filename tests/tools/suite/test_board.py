@@ -3,9 +3,10 @@
 import shutil
 
 import pytest
+from directories import rehashed
+from test_commands import fedsim as typed
 
 import fedsim
-from fedsim.cli.entry import main
 from fedsim.errors import DirectoryError
 from fedsim.runs import directory
 from fedsim.tools.suite.board import runs_in, task_of
@@ -42,15 +43,6 @@ def runs(tmp_path_factory):
 def results(runs, tmp_path):
     """The results, which a test may change."""
     return shutil.copytree(runs / "suite", tmp_path / "suite")
-
-
-def command(*words):
-    """The exit code of `fedsim suite`."""
-    try:
-        main(["suite", *map(str, words)])
-    except SystemExit as end:
-        return end.code or 0
-    return 0
 
 
 def test_what_holds_no_tasks_is_refused_in_one_line(tmp_path):
@@ -92,13 +84,14 @@ def test_runs_that_a_search_ended_early_can_be_verified_and_are_another_task(run
 
 
 @pytest.mark.long
-def test_the_command_has_exit_codes(results, capsys, monkeypatch):
+def test_the_command_has_exit_codes(results, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    assert command("verify", results, "--share", 0.01) == 0
-    assert capsys.readouterr().out.count("replayed with the same bits") == 1
+    verified = typed("suite verify suite --share 0.01", results.parent)
+    assert verified.returncode == 0
+    assert verified.stdout.count("replayed with the same bits") == 1
     (results / "first" / "summary.csv").write_text("")
-    assert command("verify", results, "--share", 0.01) == 7
-    assert "summary.csv was changed" in capsys.readouterr().out
+    changed = typed("suite verify suite --share 0.01", results.parent)
+    assert changed.returncode == 7 and "summary.csv was changed" in changed.stdout
 
 
 @pytest.mark.long
@@ -113,7 +106,6 @@ def test_comparisons_of_other_tasks_do_not_join(runs):
 def test_a_run_that_was_made_up_is_noticed_when_it_is_drawn(results):
     """The files are those of the record, whose hash is right, but no such run was made."""
     path = results / "first"
-    record = directory.sound_record(path)
     logs = sorted(path.glob("checkpoints/*/log.jsonl"))
     swapped = [logs[0].parent, logs[1].parent]
     for folder, other in (swapped, swapped[::-1]):
@@ -123,7 +115,7 @@ def test_a_run_that_was_made_up_is_noticed_when_it_is_drawn(results):
         shutil.copytree(results / other.name, folder)
     for folder in swapped:
         shutil.rmtree(results / folder.name)
-    directory.write_record(path, {**record, "files": directory.hashes(path)})
+    rehashed(path)
     (drawn,) = draw(results, 1, 0)
     verification = verify_drawn(drawn)
     assert verification.wrong

@@ -252,33 +252,18 @@ def noise_suites(number, shared):
         yield tasks
 
 
-def flips_of_every_difference(scores):
-    """Holm-adjusted p-values over tasks as if differences in different tasks were independent."""
-    rng = np.random.default_rng(0)
-    signs = rng.choice((-1.0, 1.0), (2000, scores[0].size))
-    p_values = []
-    for one, other in itertools.combinations(scores, 2):
-        d = np.ravel(one - other)
-        p_values.append((np.abs(signs @ d) >= abs(d.sum())).mean())
-    return holm_by_hand(p_values)
-
-
 @pytest.mark.long
 def test_on_noise_every_sentence_is_wrong_in_at_most_five_percent():
     number = 600
     most = number * 0.05 + 3 * math.sqrt(number * 0.05 * 0.95)
     for shared in (0.0, 2.0):
         over_tasks = 0
-        naive = 0
         in_task = np.zeros(3)
         for tasks in noise_suites(number, shared):
             analysis = analysed(tasks)
             over_tasks += any(" beats " in line for line in lines_of(analysis))
             in_task += [" is better than " in line for line in task_lines(analysis)]
-            naive += flips_of_every_difference(analysis.scores).min() < 0.05
         assert 0 < over_tasks <= most and (0 < in_task).all() and (in_task <= most).all()
-    # Seeds are shared by tasks here, which is why a seed has one sign in all of them.
-    assert naive > 2 * most
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from fedsim.runs.cells import try_cells
 from fedsim.runs.given import NOTHING_GIVEN
 from fedsim.runs.sweep import cached_partition
 from fedsim.study.grid import design_of, draft_of
+from fedsim.tools.suite.documentation import pages
 from fedsim.tools.suite.execute import run_suite
 from fedsim.tools.suite.tasks import tasks_of
 
@@ -74,6 +75,15 @@ def test_what_is_no_suite_is_refused_in_one_line(folder, names, size, text):
         tasks_of([folder / name for name in names], size, [])
     assert text in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_every_task_is_on_the_page(root):
+    names = {file.stem for file in (root / "scenarios/suite").glob("*.yaml")} - {"protocol"}
+    table = lambda header, rows: "\n".join(" | ".join(row) for row in (header, *rows))
+    page = "\n".join(pages(table)["suite.md"])
+    for name in names:
+        assert f"[`{name}`](../scenarios/suite/{name}.yaml)" in page
+    assert "`compare.budget` | 4 | 16" in page
 
 
 @pytest.mark.long

@@ -141,6 +141,7 @@ def wandb(out: Path) -> dict:
                 config = {
                     item.key: json.loads(item.value_json) for item in record.run.config.update
                 }
+                config |= {"client.lr": config["client"]["lr"], "data.kind": config["data"]["kind"]}
             if record.HasField("history"):
                 values = {
                     "/".join(i.nested_key) or i.key: json.loads(i.value_json)
@@ -152,16 +153,8 @@ def wandb(out: Path) -> dict:
                 if (item.key or item.nested_key[0]).startswith("summary/"):
                     scalars[item.key or item.nested_key[0]] = [(None, json.loads(item.value_json))]
         assert name not in logged
-        logged[name] = (scalars, flat(config))
+        logged[name] = (scalars, config)
     return logged
-
-
-def flat(config: dict) -> dict:
-    return {
-        "client.lr": config["client"]["lr"],
-        "seed": config["seed"],
-        "data.kind": config["data"]["kind"],
-    }
 
 
 def pieces(data: bytes):
@@ -199,7 +192,9 @@ def expected(out: Path, tracker: str) -> dict:
     return logged
 
 
-def demand_equal(logged: dict, wanted: dict, out: Path, tracker: str) -> None:
+def demand_equal(tracker: str, out: Path) -> None:
+    """Assert that a tracker holds the tables of a run directory."""
+    logged, wanted = READ[tracker](out), expected(out, tracker)
     assert logged.keys() == wanted.keys()
     summary = pd.read_csv(out / "summary.csv")
     for (run, (scalars, config)), line in zip(
@@ -224,19 +219,13 @@ def demand_equal(logged: dict, wanted: dict, out: Path, tracker: str) -> None:
 
 @each_tracker
 def test_a_tracker_holds_every_row_and_the_scenario_and_the_summary(tracker, out):
-    demand_equal(READ[tracker](out), expected(out, tracker), out, tracker)
+    demand_equal(tracker, out)
 
 
 def test_trackers_change_no_other_file(out, tmp_path):
     fedsim.run(TINY, seeds=2, out=tmp_path / "plain")
     for name in SAME:
         assert (tmp_path / "plain" / name).read_bytes() == (out / name).read_bytes(), name
-    records = [json.loads((place / "run.json").read_text()) for place in (out, tmp_path / "plain")]
-    names = [
-        {name for name in record["files"] if not name.startswith("checkpoints/")}
-        for record in records
-    ]
-    assert names[0] == names[1]  # which commits remain depends on the time that passed
     assert {p.name for p in out.iterdir()} - {
         p.name for p in (tmp_path / "plain").iterdir()
     } <= set(BESIDE)
@@ -260,12 +249,7 @@ def test_a_resumed_run_is_logged_once(tracker, tmp_path):
         )
     for _ in range(2):  # the second time, there is nothing left to do
         fedsim.run(TINY, seeds=2, out=tmp_path / "x", resume=True, log_to=tracker)
-        demand_equal(
-            READ[tracker](tmp_path / "x"),
-            expected(tmp_path / "x", tracker),
-            tmp_path / "x",
-            tracker,
-        )
+        demand_equal(tracker, tmp_path / "x")
 
 
 @each_tracker
@@ -329,12 +313,7 @@ def test_a_tracker_that_fails_is_one_warning_and_the_run_continues(when, tmp_pat
     assert str(warning.message).endswith("; nothing more is logged there") and "\n" not in str(
         warning.message
     )
-    demand_equal(
-        tensorboard(tmp_path / "x"),
-        expected(tmp_path / "x", "tensorboard"),
-        tmp_path / "x",
-        "tensorboard",
-    )
+    demand_equal("tensorboard", tmp_path / "x")
 
 
 def test_a_tracker_without_a_run_directory_is_refused_before_anything_is_computed():

@@ -11,8 +11,7 @@ import fedsim
 from fedsim.cli import entry
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs.ended import ended_run
-from fedsim.runs.given import NOTHING_GIVEN
-from fedsim.tools.unlearn.federaser import Calibration, calibrated, erase, update_norms
+from fedsim.tools.unlearn.federaser import Calibration, calibrated
 from fedsim.tools.unlearn.forgetting import auc
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -208,35 +207,6 @@ def test_the_attack_counts_pairs():
     assert auc(positive, negative) == pytest.approx(np.mean(pairs))
 
 
-# ----------------------------------------------------------------------------------------- laws
-
-
-@pytest.fixture(scope="module")
-def everybody(tmp_path_factory):
-    """A run in which all clients take part in all rounds."""
-    folder = tmp_path_factory.mktemp("everybody") / "original"
-    fedsim.run(plain(cohort="all", fleet={}), out=folder, pictures=False)
-    return folder
-
-
-@pytest.mark.long
-def test_with_the_norms_of_retraining_it_is_retraining(everybody, tmp_path):
-    """Δt = 1, r = 1: then the updates are those of retraining, and keep their lengths."""
-    result = fedsim.unlearn(
-        everybody, clients=[3], out=tmp_path / "out", how="retrain", progress=False
-    )
-    _, *later = fedsim.updates_of(tmp_path / "out/retrain")  # the first round is not calibrated
-    norms = {of_round.round: update_norms(of_round, N=8) for of_round in later}
-
-    run = ended_run(everybody, None, (), "unlearn", "unlearn clients of")
-    (seed,) = run.recorded([0])
-    settings = Calibration(every=1, ratio=1.0)
-    with run.numerics() as devices:
-        erased = erase(seed, run.build(devices), [3], 1, norms, settings, NOTHING_GIVEN)
-    for name, leaf in result.models["retrain", 0]["params"].items():
-        np.testing.assert_allclose(erased.server.shared["params"][name], leaf, rtol=1e-10)
-
-
 @pytest.mark.long
 def test_the_order_in_which_clients_are_named_does_not_matter(original, unlearned, tmp_path):
     _, out = unlearned
@@ -271,7 +241,7 @@ def test_a_client_that_never_took_part_leaves_the_original(listed, tmp_path):
 
 
 @pytest.mark.long
-def test_seeds_are_paired(everybody, tmp_path):
+def test_seeds_are_paired(tmp_path):
     scenario = plain(cohort="all", fleet={}, rounds=3, seeds=[0, 1, 2])
     fedsim.run(scenario, out=tmp_path / "original", pictures=False)
     result = fedsim.unlearn(
