@@ -209,6 +209,12 @@ def shipped() -> list[Path]:
     return sorted(path for path in paths if not left_out(path))
 
 
+def own_kinds_of(family: str) -> dict[str, Callable]:
+    """The kinds of a family that come with fedsim: tests of this process may have added others."""
+    kinds = FAMILIES[family].items()
+    return {kind: factory for kind, factory in kinds if factory.__module__.startswith("fedsim.")}
+
+
 def some(cases, every: int = 2, start: int = 0) -> list:
     """Return a fixed share of the cases of a slow test, or all with FEDSIM_WHOLE=1."""
     return list(cases)[slice(None) if WHOLE else slice(start, None, every)]

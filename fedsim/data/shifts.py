@@ -126,7 +126,8 @@ def label_noise(
         return np.full(clients, rate) if least is None else rng.uniform(least, rate, clients)
 
     def labels(y, share, classes, rng):
-        require_two(classes)
+        if classes < 2:
+            raise PartitionError("a wrong label needs two classes, and there is one; remove it")
         wrong = rng.random(len(y)) < share
         offset = rng.integers(1, classes, len(y))  # drawn for `pair` as well
         if flip == "pair":
@@ -193,8 +194,3 @@ def only_moves_pixels(shape: tuple[int, ...], degrees: float) -> bool:
     """Return whether a rotation of images `[n, height, width, ...]` needs no interpolation."""
     is_square = shape[1] == shape[2]
     return degrees % (90 if is_square else 180) == 0
-
-
-def require_two(classes: int) -> None:
-    if classes < 2:
-        raise PartitionError("a wrong label needs two classes, and there is one; remove it")

@@ -11,8 +11,8 @@ TAIL_BYTES = 22 + 65_535  # the end of a zip: a record and a comment
 END_RECORD = b"PK\5\6"  # begins the record of the end, which has the list's size at byte 12
 
 
-def require_short_list(file: BinaryIO, problem: str) -> None:
-    """Refuse a long list of members, with a problem, before `zipfile` reads it into memory.
+def require_short_list(file: BinaryIO) -> None:
+    """Refuse a long list of members before `zipfile` reads it into memory.
 
     The archive is opened for bytes, and is at its start afterwards.
     """
@@ -23,7 +23,7 @@ def require_short_list(file: BinaryIO, problem: str) -> None:
     if record >= 0:
         list_bytes = int.from_bytes(tail[record + 12 : record + 16], "little")
         if list_bytes > MAX_LIST_BYTES:
-            raise DataError(problem)
+            raise DataError("lists too many files")
     file.seek(0)
 
 

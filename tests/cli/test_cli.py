@@ -8,14 +8,16 @@ import pytest
 from test_commands import fedsim as typed
 
 import fedsim
+from fedsim.data import prepare
 from fedsim.runs import derive
+from fedsim.sources import digits
 
 FILES = {
     *("checkpoints", "figures", "report.html", "run.json", "scenario.yaml", "tables"),
     *("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "timing.csv"),
     *("model.fedavg.0.safetensors", "model.fedavg.1.safetensors"),
 }
-# folders, and what a run does not draw again or may write otherwise
+# Folders, and what a run without pictures does not write or may write otherwise.
 DIFFERENT = {"checkpoints", "figures", "tables", "report.html", "run.json", "timing.csv"}
 COLUMNS = [
     *("method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled"),
@@ -90,16 +92,12 @@ def test_the_record_has_hashes_and_the_resolved_scenario(out):
     assert record["status"] == "done" and record["lanes"] == 5 and record["environment"]["jax"]
     assert set(record["hashes"]) == {"scenario", "data", "partition", "start"}
     again = fedsim.scenario.read(out / "scenario.yaml")
-    assert (
-        again.hash() == record["hashes"]["scenario"] and again.resolved()["numerics"]["lanes"] == 5
-    )
+    assert again.hash() == record["hashes"]["scenario"]
+    assert again.resolved()["numerics"]["lanes"] == 5
 
 
 def test_the_model_loads_with_one_call_and_has_the_reported_accuracy(out):
     params = fedsim.load_model(out / "model.fedavg.0.safetensors")["params"]
-    from fedsim.data import prepare
-    from fedsim.sources import digits
-
     sets, _ = prepare(digits(), test=0.2, seed=0, dtype=np.dtype("float32"))
     x, y = sets.test.x, sets.test.y
     h = np.maximum(x.reshape(len(x), -1) @ params["layer0"]["W"] + params["layer0"]["b"], 0)
@@ -112,41 +110,25 @@ def test_the_resolved_scenario_repeats_the_run(out, tmp_path):
     line = f"run {out}/scenario.yaml --out {tmp_path}/again --quiet --no-pictures"
     done = typed(line, tmp_path, PYTHONHASHSEED="1")  # in a process of its own
     assert done.returncode == 0 and done.stdout == "" and done.stderr == ""
-    for name in FILES - {
-        "checkpoints",
-        "figures",
-        "report.html",
-        "run.json",
-        "tables",
-        "timing.csv",
-    }:
+    for name in FILES - DIFFERENT:
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes(), name
 
 
 @pytest.mark.long
-def test_force_replaces_a_run(root, tmp_path):
-    line = f"run scenarios/iid.yaml --set rounds=1 --json --no-pictures --out {tmp_path}/x"
-    assert typed(line, root).returncode == 0
-    done = typed(f"{line} --force --seeds 3,", root)
+def test_a_diverged_run_writes_its_files_exits_5_and_is_replaced_by_force(root, tmp_path):
+    line = f"run scenarios/iid.yaml --set rounds=6 --no-pictures --out {tmp_path}/x"
+    edits = "--set client.lr=1e30 --set on_nonfinite=keep"
+    done = typed(f"{line} {edits} --seeds 2", root)
+    assert done.returncode == 5
+    assert "seed 0 diverged: round" in done.stderr and "seed 1 diverged" in done.stderr
+    assert pd.read_csv(tmp_path / "x/summary.csv")["diverged"].tolist() == [1, 1]
+
+    done = typed(f"{line} --force --seeds 3, --json", root)
     assert done.returncode == 0 and json.loads(done.stdout)["summary"][0]["seed"] == 3
     assert not (tmp_path / "x" / "model.fedavg.0.safetensors").exists()
 
 
-@pytest.mark.long
-def test_a_diverged_run_writes_its_files_and_exits_5(root, tmp_path):
-    edits = "--set client.lr=1e30 --set rounds=30 --set on_nonfinite=keep"
-    done = typed(f"run scenarios/iid.yaml {edits} --out {tmp_path}/d --seeds 2", root)
-    assert done.returncode == 5
-    assert "seed 0 diverged: round" in done.stderr and "seed 1 diverged" in done.stderr
-    assert pd.read_csv(tmp_path / "d/summary.csv")["diverged"].tolist() == [1, 1]
-
-
-@pytest.mark.long
-def test_a_run_on_supplied_samples_records_it(tmp_path):
-    x = np.random.default_rng(0).normal(size=(40, 3))
-    data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
-    fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")
-    record = json.loads((tmp_path / "mine/run.json").read_text())
-    assert record["supplied"] == ["data"]
-    again = typed(f"run mine/scenario.yaml --out {tmp_path}/again", tmp_path)
-    assert again.returncode == 3 and "came from a Python program" in again.stderr
+def test_samples_of_a_python_program_are_not_there_for_the_command(tmp_path):
+    (tmp_path / "s.yaml").write_text("name: s\ndata: {kind: supplied}\n")
+    done = typed("run s.yaml --out out", tmp_path)
+    assert done.returncode == 3 and "came from a Python program" in done.stderr

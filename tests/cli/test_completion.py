@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from test_commands import FEDSIM
+from test_commands import FEDSIM, fedsim
 
 from fedsim.cli import cli
 
@@ -34,6 +34,12 @@ def test_a_scenario_is_a_file_or_one_that_is_shipped(typed, expected, tmp_path, 
     found = run.params[0].shell_complete(run.make_context("run", ["iid"]), typed)
     assert [item.value for item in found] == expected
     assert {item.type for item in found} == {"file" if typed == "min" else "plain"}
+
+
+def test_a_local_file_wins_over_the_shipped_scenario_of_its_name(tmp_path):
+    (tmp_path / "scaffold.yaml").write_text("name: mine\ndata: {kind: iris, clients: 3}\n")
+    done = fedsim("check scaffold --resolved", tmp_path)
+    assert done.returncode == 0 and "\nname: mine\n" in f"\n{done.stdout}", done
 
 
 @pytest.mark.long

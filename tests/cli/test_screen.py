@@ -1,4 +1,4 @@
-"""Output is as wide as the terminal: 60, 80 or 120 columns."""
+"""Output is at most as wide as the terminal, and whole in a pipe."""
 
 import sys
 
@@ -24,13 +24,12 @@ LINES = (
 )
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_lines_are_no_longer_than_the_terminal_is_wide(columns, desk, monkeypatch):  # noqa: F811
-    monkeypatch.setenv("COLUMNS", str(columns))
-    for line in LINES if columns == 60 else ("explain krum",):
-        done = fedsim(line, desk)
-        assert done.returncode == 0, done.stderr
-        assert [long for long in done.stdout.splitlines() if len(long) > columns] == []
+@pytest.mark.parametrize("line", LINES)
+def test_lines_are_no_longer_than_the_terminal_is_wide(line, desk, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("COLUMNS", "60")
+    done = fedsim(line, desk)
+    assert done.returncode == 0, done.stderr
+    assert [long for long in done.stdout.splitlines() if len(long) > 60] == []
 
 
 def printed(table, expendable, capsys) -> list[str]:

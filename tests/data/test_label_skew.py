@@ -71,11 +71,8 @@ def test_the_numbers_of_every_client_are_those_reckoned_by_hand():
     assert table["total_variation"].tolist()[:2] == pytest.approx([3 / 4 - 3 / 8, 1 - 5 / 8])
     assert table["largest_share"].tolist()[:2] == [0.75, 1]
     assert table["largest_label"].tolist()[:2] == [0, 1]
-    assert (
-        table.iloc[2][["entropy_bits", "total_variation", "largest_share", "largest_label"]]
-        .isna()
-        .all()
-    )
+    numbers = ["entropy_bits", "total_variation", "largest_share", "largest_label"]
+    assert table.iloc[2][numbers].isna().all()
 
 
 def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
@@ -123,13 +120,11 @@ def test_the_rows_are_those_that_a_run_writes_and_give_the_same_counts_back(scen
     f = federation(scenario)
     rows = partition_rows(label_counts(f), f.skews)
     result = fedsim.run({**scenario, "rounds": 0})
-    assert frames.to_csv([rows], frames.PARTITION) == frames.to_csv(
-        result.records["partition"], frames.PARTITION
-    )
+    written = frames.to_csv(result.records["partition"], frames.PARTITION)
+    assert frames.to_csv([rows], frames.PARTITION) == written
     again = counts_of_rows(result.partition, clients=f.N)
-    assert again.labels == label_counts(f).labels and np.array_equal(
-        again.samples, label_counts(f).samples
-    )
+    assert again.labels == label_counts(f).labels
+    assert np.array_equal(again.samples, label_counts(f).samples)
 
 
 def test_a_file_of_several_seeds_gives_the_first_one():
@@ -149,9 +144,8 @@ def test_clients_that_have_no_row_are_empty_where_it_is_said_how_many_there_are(
 
 def test_numbered_labels_are_in_the_order_of_numbers():
     rows = pd.DataFrame({"client": [0, 0, 0], "label": ["10", "9", "2"], "samples": [1, 2, 3]})
-    assert counts_of_rows(rows).labels == [2, 9, 10] and counts_of_rows(rows).samples.tolist() == [
-        [3, 2, 1]
-    ]
+    assert counts_of_rows(rows).labels == [2, 9, 10]
+    assert counts_of_rows(rows).samples.tolist() == [[3, 2, 1]]
 
 
 @pytest.mark.parametrize("odd", ["inf", "1e300", "0.5", "</script>", float("nan")])

@@ -6,13 +6,12 @@ from operator import attrgetter
 import jax
 import numpy as np
 import pytest
+from conftest import own_kinds_of
 from test_bits import digest, random_packing
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.compose import FAMILIES
-from fedsim.compose.shapes import ContractError
-from fedsim.data import Skew, numbers_of, skewed
+from fedsim.data import Skew
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.fleet.plan import Conditions
@@ -66,22 +65,15 @@ def of(f, client, test=False):
 
 
 def test_every_skew_is_in_the_tables():
-    builtin = {
-        kind
-        for kind, factory in FAMILIES["skew"].items()
-        if factory.__module__.startswith("fedsim.")
-    }
-    assert set(STRONG) == set(NEUTRAL) == builtin
+    assert set(STRONG) == set(NEUTRAL) == set(own_kinds_of("skew"))
 
 
 @pytest.mark.parametrize("kind", NEUTRAL)
 def test_without_strength_nothing_changes(kind):
     plain, skewed = federation(), federation(link(kind, **NEUTRAL[kind]))
-    assert (
-        same(plain, skewed)
-        and skewed.train.x.dtype == np.uint8
-        and plain.fingerprint() == skewed.fingerprint()
-    )
+    assert same(plain, skewed)
+    assert skewed.train.x.dtype == np.uint8
+    assert plain.fingerprint() == skewed.fingerprint()
     assert not skewed.skews[f"skew/{kind}"].any()
 
 
@@ -113,7 +105,8 @@ def test_only_the_clients_own_samples_change(kind):
         stored = getattr(plain, name).x.astype(np.float32) * np.float32(1 / 255)
         assert np.array_equal(getattr(skewed, name).x * np.float32(skewed.scale), stored)
     numbers = skewed.skews[f"skew/{kind}"]
-    assert len(numbers) == N and len(set(numbers.tolist())) == {
+    assert len(numbers) == N
+    assert len(set(numbers.tolist())) == {
         "label_noise": 1,
         "concept_shift": 3,
     }.get(kind, N)
@@ -158,11 +151,9 @@ def bilinear(image, degrees):
 
 def test_other_angles_are_interpolated():
     plain, skewed = federation(), federation(link("rotation", max=40.0), dtype="float64")
-    assert (
-        skewed.train.x.dtype == np.float64
-        and skewed.scale == 1.0
-        and skewed.test.x.dtype == np.float64
-    )
+    assert skewed.train.x.dtype == np.float64
+    assert skewed.scale == 1.0
+    assert skewed.test.x.dtype == np.float64
     for client, angle in enumerate(skewed.skews["skew/rotation"]):
         assert 0 < abs(angle) <= 40
         row = of(plain, client)[0]
@@ -189,11 +180,9 @@ def test_noise_grows_from_client_to_client():
     uniform = federation(link("feature_noise", std=0.7, levels="uniform"), data=arrays).skews[
         "skew/feature_noise"
     ]
-    assert (
-        (0 < uniform).all()
-        and (uniform < 0.7).all()
-        and not np.array_equal(np.sort(uniform), uniform)
-    )
+    assert (0 < uniform).all()
+    assert (uniform < 0.7).all()
+    assert not np.array_equal(np.sort(uniform), uniform)
 
 
 @pytest.mark.parametrize("flip", ["symmetric", "pair"])
@@ -227,11 +216,9 @@ def test_groups_are_of_equal_size_and_do_not_depend_on_later_clients():
     from fedsim.data.shifts import groups_of
 
     many, few = (groups_of(3, clients, np.random.default_rng(5)) for clients in (11, 6))
-    assert (
-        np.array_equal(many[:6], few)
-        and sorted(np.bincount(few)) == [2, 2, 2]
-        and np.ptp(np.bincount(many)) <= 1
-    )
+    assert np.array_equal(many[:6], few)
+    assert sorted(np.bincount(few)) == [2, 2, 2]
+    assert np.ptp(np.bincount(many)) <= 1
 
 
 def test_what_a_client_has_stands_in_partition_csv():
@@ -254,42 +241,14 @@ TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
 @pytest.mark.parametrize(
     ("skew", "data", "message"),
     [
-        (
-            link("rotation"),
-            TARGETS,
-            "rotation is for images [n, height, width, channels], and samples have shape (4,)",
-        ),
-        (
-            link("rotation"),
-            TEXTS,
-            "changes features that are numbers, and these samples are tokens",
-        ),
-        (
-            link("feature_noise"),
-            TEXTS,
-            "changes features that are numbers, and these samples are tokens",
-        ),
+        (link("rotation"), TARGETS, "is for images [n, height, width, channels], and samples have"),
+        (link("rotation"), TEXTS, "features that are numbers, and these samples are tokens"),
+        (link("feature_noise"), TEXTS, "features that are numbers, and these samples are tokens"),
         (link("label_noise"), TEXTS, "changes the label of a sample, and here every token has one"),
-        (
-            link("label_noise"),
-            TARGETS,
-            "label_noise changes classes, and these targets are numbers",
-        ),
-        (
-            link("concept_shift"),
-            TARGETS,
-            "concept_shift changes classes, and these targets are numbers",
-        ),
-        (
-            link("concept_shift", groups=6),
-            IMAGES,
-            "concept_shift makes 6 groups, and there are 5 classes; groups at most 5",
-        ),
-        (
-            link("rotation", max=3.0, degrees=[1.0]),
-            IMAGES,
-            "degrees and max are both given; remove one of them",
-        ),
+        (link("label_noise"), TARGETS, "changes classes, and these targets are numbers"),
+        (link("concept_shift"), TARGETS, "changes classes, and these targets are numbers"),
+        (link("concept_shift", groups=6), IMAGES, "there are 5 classes; groups at most 5"),
+        (link("rotation", max=3.0, degrees=[1.0]), IMAGES, "degrees and max are both given"),
         (link("feature_noise", std=1e39), IMAGES, "feature_noise: features: returned float64"),
         (link("feature_noise", std=1e308), IMAGES, "expected finite float32 features"),
         (link("label_noise", least=0.9), IMAGES, "least 0.9 is above rate 0.2"),
@@ -307,44 +266,31 @@ def test_all_links_are_refused_at_once():
     assert [problem.where for problem in error.value.problems] == ["data.skew[0]", "data.skew[2]"]
 
 
+def ones(clients, rng):
+    return np.ones(clients)
+
+
+def kept(x, a, rng):
+    return x
+
+
 @pytest.mark.parametrize(
     ("skew", "message"),
     [
-        (
-            Skew(lambda clients, rng: rng.random(3), features=lambda x, a, rng: x),
-            "draw: returned float64 (3,)",
-        ),
-        (
-            Skew(lambda clients, rng: np.full(clients, np.nan), features=lambda x, a, rng: x),
-            "a finite number for each",
-        ),
-        (
-            Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x[1:]),
-            "features: returned",
-        ),
-        (
-            Skew(lambda clients, rng: np.ones(clients), features=lambda x, a, rng: x / 0),
-            "expected finite float32 features",
-        ),
-        (
-            Skew(lambda clients, rng: np.ones(clients), labels=lambda y, a, c, rng: y + c),
-            "expected labels 0 to 4",
-        ),
+        (Skew(lambda clients, rng: rng.random(3), kept), "draw: returned float64 (3,)"),
+        (Skew(lambda clients, rng: np.full(clients, np.nan), kept), "a finite number for each"),
+        (Skew(ones, lambda x, a, rng: x[1:]), "features: returned"),
+        (Skew(ones, lambda x, a, rng: x / 0), "expected finite float32 features"),
+        (Skew(ones, labels=lambda y, a, c, rng: y + c), "expected labels 0 to 4"),
     ],
 )
-def test_one_of_a_plug_in_keeps_its_contract(skew, message):
-    f = federation()
-    with np.errstate(all="ignore"), pytest.raises(ContractError) as error:
-        numbers = numbers_of(skew, N, np.random.default_rng(0))
-        skewed(
-            f,
-            "own",
-            skew,
-            numbers,
-            lambda tag, client: np.random.default_rng(client),
-            np.dtype("float32"),
-            f,
-        )
+def test_one_of_a_plug_in_keeps_its_contract(skew, message, own_kinds):
+    @fedsim.skew
+    def own():
+        return skew
+
+    with np.errstate(all="ignore"), pytest.raises(ScenarioError) as error:
+        federation(link("own"))
     assert message in str(error.value)
 
 
@@ -361,7 +307,8 @@ def test_the_page_about_them(root, tmp_path):
         "skew/rotation",
         "skew/label_noise",
         "skew/concept_shift",
-    ] and f.label_shift_periods == (10,)
+    ]
+    assert f.label_shift_periods == (10,)
     assert sorted(set(f.skews["skew/rotation"])) == [0, 90, 180, 270]
 
 

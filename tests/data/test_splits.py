@@ -60,10 +60,7 @@ def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name,
             "sample,client\n1,a\nx,a\n-3,b\n",
             ["row 3, column 'sample': 'x' is not a sample", "row 4, column 'sample': '-3'"],
         ),
-        (
-            "sample,client\n1.0,a\n",
-            ["row 2, column 'sample': '1.0' is not a sample; samples are 0, 1, 2, ..."],
-        ),
+        ("sample,client\n1.0,a\n", ["row 2, column 'sample': '1.0' is not a sample; samples are"]),
         ("sample,client\n1_0,a\n", ["row 2, column 'sample': '1_0' is not a sample"]),
         ("sample,client\n" + "9" * 30 + ",a\n", ["row 2, column 'sample': '9999"]),
         ("sample,client\n1,\n", ["row 2, column 'client': a sample without a client id"]),
@@ -72,14 +69,7 @@ def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name,
             "sample,client\n1,a\n12,b\n10,a\n",
             ["row 3: sample 12: there are 10 samples, 0 to 9", "row 4: sample 10"],
         ),
-        (
-            "index,client\n1,a\n",
-            ["the columns sample and client are needed: no column 'sample'; there are 'index'"],
-        ),
-        (
-            "1,a\n2,b\n",
-            ["the columns sample and client are needed: no column 'sample'; there are '1', 'a'"],
-        ),
+        ("1,a\n2,b\n", ["the columns sample and client are needed: no column 'sample'; there are"]),
         ("sample,client\n", ["no samples"]),
         (b"\x1f\x8b\x08nonsense", ["not a sound gzip file"]),
         ('{"a": [1],\n "b" [2]}', ["line 2: not JSON: Expecting ':' delimiter"]),
@@ -170,11 +160,8 @@ def test_splits_of_flower_datasets_and_of_fedlab_come_in(tmp_path, monkeypatch):
     (tmp_path / "fedlab.json").write_text(
         json.dumps({client: rows.tolist() for client, rows in fedlab.items()})
     )
-    lines = [
-        "sample,client",
-        *(f"{row},{client}" for client, rows in fedlab.items() for row in rows),
-    ]
-    (tmp_path / "fedlab.csv").write_text("\n".join(lines))
+    rows = [f"{row},{client}" for client, rows in fedlab.items() for row in rows]
+    (tmp_path / "fedlab.csv").write_text("\n".join(["sample,client", *rows]))
     data = {name: BLOBS[name] for name in BLOBS if name != "clients"}
     for path, lists in (("flower.json", flower), ("fedlab.json", fedlab), ("fedlab.csv", fedlab)):
         f = federation({**data, "partition": f"file(path='{path}')", "test": 0})
@@ -183,19 +170,19 @@ def test_splits_of_flower_datasets_and_of_fedlab_come_in(tmp_path, monkeypatch):
         ]
 
 
-def test_a_split_of_another_number_of_clients_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("path", "refusal", "text"),
+    [
+        ("s.csv", ScenarioError, "data.clients: 6 clients, but the partition's file names 2"),
+        ("s.cvs", MissingFileError, "data.partition.path: there is no file 's.cvs'; did you mean"),
+    ],
+    ids=["another number of clients", "a misspelt name"],
+)
+def test_a_split_of_others_is_refused(path, refusal, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.csv").write_text("sample,client\n0,a\n1,b\n")
-    with pytest.raises(
-        ScenarioError,
-        match=r"data.clients: 6 clients, but the partition's file names 2; leave it out",
-    ):
-        federation({**BLOBS, "partition": {"kind": "file", "path": "s.csv"}})
-    with pytest.raises(
-        MissingFileError,
-        match=r"data.partition.path: there is no file 's.cvs'; did you mean 's.csv'",
-    ):
-        federation({**BLOBS, "partition": {"kind": "file", "path": "s.cvs"}})
+    with pytest.raises(refusal, match=text):
+        federation({**BLOBS, "partition": {"kind": "file", "path": path}})
 
 
 def test_a_strangers_scenario_names_no_split_elsewhere(tmp_path, monkeypatch):
@@ -208,10 +195,7 @@ def test_a_strangers_scenario_names_no_split_elsewhere(tmp_path, monkeypatch):
         scenario.write_text(
             f"name: x\ndata: {{kind: digits, partition: {{kind: file, path: {path}}}}}\n"
         )
-        with pytest.raises(
-            ScenarioError,
-            match=r"s.yaml:2:.*data.partition.path: .*lies outside the scenario's folder",
-        ):
+        with pytest.raises(ScenarioError, match=r"s.yaml:2:.*data.partition.path: .*lies outside"):
             federations_of(read(scenario), None, F32)
 
 
@@ -223,30 +207,23 @@ def test_the_command_writes_a_split_that_a_run_reads_records_and_verifies(tmp_pa
     np.savez("w.npz", x=arrays.normal(size=(90, 2)), y=arrays.integers(0, 2, 90), client=wards)
     scenario = tmp_path / "s.yaml"
     scenario.write_text("name: s\nrounds: 2\ndata: {kind: npz, path: w.npz}\n")
-    printed = CliRunner().invoke(
-        partition_command, [str(scenario), "--split", "split.csv", "--out", "who"]
-    )
-    assert (
-        printed.exit_code == 0
-        and "split.csv  seed 0: which client holds which sample" in printed.output
-    )
+    words = [str(scenario), "--split", "split.csv", "--out", "who"]
+    printed = CliRunner().invoke(partition_command, words)
+    assert printed.exit_code == 0
+    assert "split.csv  seed 0: which client holds which sample" in printed.output
     text = (tmp_path / "split.csv").read_text().splitlines()
-    assert (
-        text[0] == "sample,client"
-        and len(text) == 73
-        and {line.split(",", 1)[1] for line in text[1:]} == set(wards)
-    )
+    assert text[0] == "sample,client"
+    assert len(text) == 73
+    assert {line.split(",", 1)[1] for line in text[1:]} == set(wards)
     one = fedsim.run(scenario, out="one")
     scenario.write_text(
         "name: s\nrounds: 2\n"
         "data: {kind: npz, path: w.npz, partition: {kind: file, path: split.csv}}\n"
     )
     two = fedsim.run(scenario, out="two")
-    assert (
-        one.clients.equals(two.clients)
-        and one.rounds.equals(two.rounds)
-        and one.partition.equals(two.partition)
-    )
+    assert one.clients.equals(two.clients)
+    assert one.rounds.equals(two.rounds)
+    assert one.partition.equals(two.partition)
     record = json.loads((tmp_path / "two" / "run.json").read_text())
     section = record["scenario"]["data"]["partition"]
     assert section["path"] == "split.csv" and len(section["sha256"]) == 64

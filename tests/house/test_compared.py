@@ -3,9 +3,8 @@
 import re
 
 import pandas as pd
-from conftest import if_all_installed
+from conftest import if_all_installed, own_kinds_of
 
-from fedsim.kinds import FAMILIES
 from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.methods import BASELINES
 
@@ -23,13 +22,8 @@ NAMED = {  # words of the README -> families, summed
 }
 
 
-def shipped(family: str) -> int:
-    """How many kinds fedsim has; other tests of this process may have added some."""
-    factories = FAMILIES[family].values()
-    return sum(factory.__module__.startswith("fedsim.") for factory in factories)
-
-
 def counts() -> dict[str, int]:
+    shipped = lambda family: len(own_kinds_of(family))
     result = {words: sum(map(shipped, families)) for words, families in NAMED.items()}
     result["baselines"] = len(BASELINES)  # which are not federated methods
     result["methods"] -= len(BASELINES)

@@ -88,9 +88,8 @@ def test_derived_pages_are_what_would_be_made(make, derived, capsys, monkeypatch
 def test_a_page_that_was_changed_is_named(make, derived, capsys, monkeypatch):
     changed = {**derived, "cli.md": make.MADE + "Nothing.\n"}
     monkeypatch.setattr(make, "pages", lambda: changed)
-    assert make.main(["--check"]) == 1 and capsys.readouterr().err.startswith(
-        "docs/cli.md: out of date"
-    )
+    assert make.main(["--check"]) == 1
+    assert capsys.readouterr().err.startswith("docs/cli.md: out of date")
 
 
 def test_a_column_without_a_meaning_is_refused(make, monkeypatch):
@@ -157,24 +156,29 @@ def test_all_that_a_user_can_add_has_a_page(make):
     assert sorted(name for page in listed for name in page["decorators"]) == DECORATORS
 
 
+RUN = """
+result = fedsim.run({
+    "name": "examples", "rounds": 2, "method": "careful(strength=0.2)",
+    "data": {"kind": "coins", "clients": 10, "partition": "in_turn"},
+    "model": {"kind": "flat", "scale": 0.5}, "fleet": {"malicious": 0.2},
+    "cohort": {"kind": "largest", "size": 8},
+    "client": {"optimizer": "signed"}, "wire": ["echo", "louder"], "server": ["halve"],
+})
+assert result.status == "done" and result.rounds["clients_reported"].sum() == 16
+assert result.scenario["client"]["strength"] == 0.2
+"""
+
+
 @pytest.mark.long
-def test_examples_of_the_pages_run_and_print_what_stands_there(root, make):
+def test_examples_of_the_pages_run_print_what_stands_there_and_are_one_scenario(root, make):
     """One after another, in a process of their own: what is registered stays."""
-    listed = [
-        f"extend/{page['name']}.md"
-        for page in yaml.safe_load((make.DOCS / "extend/pages.yaml").read_text())
-    ]
-    texts = [make.text_of(make.DOCS / name) for name in listed]
-    code = "\n".join(
-        body for text in texts for body in re.findall(r"```python\n(.*?)```", text, re.S)
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=root
-    )
+    listed = yaml.safe_load((make.DOCS / "extend/pages.yaml").read_text())
+    whole = "\n".join(make.text_of(make.DOCS / f"extend/{page['name']}.md") for page in listed)
+    code = "\n".join(re.findall(r"```python\n(.*?)```", whole, re.S))
+    words = [sys.executable, "-W", "error", "-c", code + RUN]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "".join(
-        body for text in texts for body in re.findall(r"```text\n(.*?)```", text, re.S)
-    )
+    assert done.stdout == "".join(re.findall(r"```text\n(.*?)```", whole, re.S))
 
 
 # -------------------------------------------------------------------------------------- the code
@@ -188,26 +192,18 @@ def test_every_block_of_python_is_one_that_is_executed(root, make):
     assert sorted(name for names in named.values() for name in names) == sorted(EXECUTED)
 
 
-@pytest.fixture(scope="module")
-def ragged():
-    """Seven clients of 2 to 40 rows: samples `[n, 6]`, labels `[n]`, owners `[n]`."""
-    rng = np.random.default_rng(0)
-    owner = np.repeat(np.arange(7), [3, 17, 5, 40, 9, 2, 28])
-    return (
-        rng.normal(size=(len(owner), 6)).astype(np.float32),
-        rng.integers(0, 3, len(owner)),
-        owner,
-    )
-
-
-@pytest.fixture(scope="module")
-def plain(root, ragged):
-    """What the 25 lines of page one make of them in three rounds."""
+@pytest.mark.long
+def test_a_run_gives_the_model_of_the_25_lines_of_page_one(root):
+    """Of seven clients of 2 to 40 rows, in three lanes."""
     code = block(pages(root)["docs/index.md"], "fedavg")
     assert code.count("\n") <= 25
     page: dict = {}
     exec(compile(code, "docs/index.md", "exec"), page)
-    x, y, owner = ragged
+
+    rng = np.random.default_rng(0)
+    owner = np.repeat(np.arange(7), [3, 17, 5, 40, 9, 2, 28])
+    x = rng.normal(size=(len(owner), 6)).astype(np.float32)
+    y = rng.integers(0, 3, len(owner))
     most = np.bincount(owner).max()
     rows = [
         np.resize(np.flatnonzero(owner == k), most) for k in range(7)
@@ -219,21 +215,15 @@ def plain(root, ragged):
     params = {"W": np.zeros((6, 3), np.float32), "b": np.zeros(3, np.float32)}
     for _ in range(3):
         params = page["fedavg"](params, clients)
-    return params
 
-
-@pytest.mark.long
-@pytest.mark.parametrize("lanes", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 7))])
-def test_lanes_give_the_model_of_page_one(lanes, plain, ragged):
-    x, y, owner = ragged
     scenario = {
         "name": "page-one", "rounds": 3, "data": {"partition": "natural", "test": 0},
         "model": "logistic", "cohort": "all",
         "client": {"lr": 0.5, "batch": "full", "steps": 4}, "evaluate": {"every": 3},
-        "numerics": {"lanes": lanes},
+        "numerics": {"lanes": 3},
     }  # fmt: skip
     model = fedsim.run(scenario, data=fedsim.Arrays(x, y, client=owner)).model()
-    for name, leaf in plain.items():
+    for name, leaf in params.items():
         assert np.abs(leaf).max() > 0.01
         np.testing.assert_allclose(model[name], leaf, atol=1e-6)
 
@@ -275,11 +265,9 @@ def exists(name: str) -> bool:
 
 @if_all_installed
 def test_names_of_the_package_on_the_pages_exist(root, make):
-    assert (
-        exists("fedsim.tree.fold")
-        and not exists("fedsim.tree.folt")
-        and not exists("fedsim.tre.fold")
-    )
+    assert exists("fedsim.tree.fold")
+    assert not exists("fedsim.tree.folt")
+    assert not exists("fedsim.tre.fold")
     public = (root / "fedsim/__init__.py").read_text()
     of_tools = re.findall(r"^    from fedsim\.tools\.\S+ import (\w+)", public, re.M)
     for page, text in by_hand(root, make).items():

@@ -8,6 +8,9 @@ import sys
 import pytest
 import yaml
 
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
+
 AVERAGES = """
 import fedsim, jax, numpy as np
 from fedsim.engine.stretches import Stretches
@@ -37,6 +40,10 @@ fedsim.run("averaged.yaml", watch=lambda e, s, row: seen.append(row.server),
 assert dispatched
 for a, b in zip(jax.tree.leaves(seen[-1].state["swa"]), one_by_one):
     np.testing.assert_array_equal(a, b)
+
+fedsim.run("averaged.yaml", edits=["rounds=4"], out="run", pictures=False)
+resumed = fedsim.run("averaged.yaml", edits=["rounds=6"], out="run", resume=True, pictures=False)
+assert resumed.rounds.equals(rounds)
 """
 
 
@@ -66,30 +73,15 @@ def called(root, package, *arguments):
 
 
 @pytest.mark.long
-def test_the_average_is_kept_on_the_device_and_scored(root, package):
+def test_the_average_is_kept_on_the_device_scored_stored_and_resumed(root, package):
     """In rounds, in rounds that are one device call, and as its definition says."""
     done = called(root, package, "-c", AVERAGES)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.long
-def test_the_average_is_stored_and_resumed(root, package):
-    run = ("-m", "fedsim", "run", "averaged.yaml")
-    for arguments in (
-        ("--set", "rounds=2", "--out", "resumed"),
-        ("--set", "rounds=4", "--out", "resumed", "--resume"),
-        ("--set", "rounds=4", "--out", "whole"),
-    ):
-        done = called(root, package, *run, *arguments)
-        assert done.returncode == 0, done.stderr
-    rounds = [(package / name / "rounds.csv").read_text() for name in ("resumed", "whole")]
-    assert rounds[0] == rounds[1] and "swa/test_accuracy" in rounds[0]
-
-
-@pytest.mark.long
-def test_without_the_package_the_key_is_unknown(root, package):
-    done = called(root, root, "-m", "fedsim", "check", str(package / "averaged.yaml"))
-    assert done.returncode == 2 and "swa: unknown key" in done.stderr
+def test_without_the_package_the_key_is_unknown(package):
+    with pytest.raises(ScenarioError, match="swa: unknown key"):
+        read(package / "averaged.yaml")
 
 
 BROKEN = {  # what is changed in a file of the page -> what is said of it

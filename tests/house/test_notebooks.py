@@ -3,8 +3,6 @@
 import copy
 import json
 import re
-import subprocess
-import sys
 
 import notebooks
 import pytest
@@ -61,9 +59,8 @@ def test_another_text_is_a_difference_and_another_last_digit_is_none(monkeypatch
 
 
 @pytest.mark.long
-def test_they_show_the_same_when_they_are_executed_again(root):
+@pytest.mark.parametrize("name", notebooks.executable())
+def test_it_shows_the_same_when_it_is_executed_again(name):
     for module in ("ipykernel", "nbconvert", "equinox", "flax"):
         pytest.importorskip(module)
-    command = [sys.executable, "-m", "tests.notebooks", "--check"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert notebooks.differences(name) == []

@@ -5,8 +5,6 @@ import inspect
 import re
 import subprocess
 import sys
-import textwrap
-from collections.abc import Callable
 
 import pytest
 
@@ -88,39 +86,6 @@ def test_its_docstring_is_a_sentence_with_every_parameter_and_what_comes_back(th
 @pytest.mark.parametrize("name", CENTRAL)
 def test_central_ones_have_an_example_that_pytest_runs(name):
     assert doctest.DocTestParser().get_examples(inspect.getdoc(getattr(fedsim, name)))
-
-
-def example(thing: Callable) -> str:
-    """The code under `Example::`."""
-    return textwrap.dedent(
-        re.search(r"^Example::\n\n((?:    .*\n|\n)+)", inspect.getdoc(thing), re.M)[1]
-    )
-
-
-RUN = """
-result = fedsim.run({
-    "name": "examples", "rounds": 2, "method": "careful(strength=0.2)",
-    "data": {"kind": "coins", "clients": 10, "partition": "in_turn"},
-    "model": {"kind": "flat", "scale": 0.5}, "fleet": {"malicious": 0.2},
-    "cohort": {"kind": "largest", "size": 8},
-    "client": {"optimizer": "signed"}, "wire": ["echo", "louder"], "server": ["halve"],
-})
-assert result.status == "done" and result.rounds["clients_reported"].sum() == 16
-assert result.scenario["client"]["strength"] == 0.2
-"""
-
-
-@pytest.mark.long
-def test_examples_of_the_decorators_are_one_scenario_together(root):
-    """In a process of its own: what is registered stays."""
-    imports = (
-        "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport optax\n\nimport fedsim\n"
-    )
-    code = "\n".join([imports, *(example(getattr(fedsim, name)) for name in DECORATORS), RUN])
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=root
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.long

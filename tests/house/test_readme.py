@@ -7,19 +7,19 @@ Commands run in a copy of the project and a fresh virtual environment. Every com
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 
 import pandas as pd
 import pytest
 from conftest import if_all_installed, if_whole
+from test_commands import fedsim as typed
 
 import fedsim
 from fedsim.report import page
 from fedsim.runs import derive, directory
 from fedsim.scenario import read
 from fedsim.study.words import variation_in_words
+from tests.deletion import copy_without
 
 F = ".venv/bin/fedsim"
 
@@ -154,51 +154,34 @@ def test_the_readme_is_short_and_has_the_two_commands(root):
 @if_whole
 @pytest.mark.long
 def test_the_commands_on_a_fresh_machine(root, tmp_path):
-    files = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in files.stdout.split("\n"):
-        if name and (root / name).is_file():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / name, tmp_path / name)
-    printed: dict[str, str] = {}
+    copy_without([], tmp_path)
     quick = {**os.environ, "PIP_NO_COMPILE": "0"}  # pip does not compile what nothing imports
+
+    def done(line: str, code: int = 0):
+        words = ["bash", "-euc", line]
+        ended = subprocess.run(words, cwd=tmp_path, env=quick, capture_output=True, text=True)
+        assert ended.returncode == code, f"{line}: {ended.stderr}"
+        return ended
+
+    printed: dict[str, str] = {}
     text = text_of(root)
     (tmp_path / "near.py").write_text(block(text, "method"))
     for name in ("main", "compare", "write", "plug", "resume", "contributions", "fork", "bundle"):
         for line, missing in AFTER[name].items():
-            done = subprocess.run(
-                ["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True
-            )
+            ended = done(line, 7 if line.startswith(f"{F} verify reports/slow --against") else 0)
             # a line every half minute, on a slow machine
             progress = r"(fedsim: rules: \d+/\d+ rounds.*\n)*"
-            code = 7 if line.startswith(f"{F} verify reports/slow --against") else 0
-            assert done.returncode == code and (
-                name == "main" or re.fullmatch(progress, done.stderr)
-            ), f"{line}: {done.stderr}"
-            assert missing(tmp_path, done.stdout) == [], line
-            printed[name] = printed.get(name, "") + done.stdout
+            assert name == "main" or re.fullmatch(progress, ended.stderr), line
+            assert missing(tmp_path, ended.stdout) == [], line
+            printed[name] = printed.get(name, "") + ended.stdout
     for name in ("main", "compare"):
         alike(block(text, f"printed by {name}"), printed[name])
     (tmp_path / "wrong.yaml").write_text(block(text, "wrong"))
-    wrong = subprocess.run([F, "run", "wrong.yaml"], cwd=tmp_path, capture_output=True, text=True)
-    assert wrong.returncode == 2 and wrong.stderr == block(text, "printed by wrong")
-    without = subprocess.run(
-        [".venv/bin/python", "-m", "pytest", "--version"], cwd=tmp_path, capture_output=True
-    )
-    assert without.returncode != 0  # the first command installs what running needs and no more
-    command = block(text, "tests").strip() + " --collect-only"
-    collected = subprocess.run(
-        ["bash", "-euc", command], cwd=tmp_path, env=quick, capture_output=True, text=True
-    )
-    assert (
-        collected.returncode == 0
-        and "test_every_command_line_is_one_that_is_executed" in collected.stdout
-    )
+    assert done(f"{F} run wrong.yaml", 2).stderr == block(text, "printed by wrong")
+    # The first command installs what running needs and no more.
+    done(".venv/bin/python -m pytest --version", 1)
+    collected = done(block(text, "tests").strip() + " --collect-only").stdout
+    assert "test_every_command_line_is_one_that_is_executed" in collected
 
 
 def alike(shown: str, printed: str) -> None:
@@ -253,13 +236,9 @@ def test_blocks_of_python_run(name, root, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.long
 @pytest.mark.usefixtures("own_kinds")
-def test_own_block_prints_what_is_shown_below_it(root, capsys):
-    alike(block(text_of(root), "printed by own"), printed_by("own", root, capsys))
-
-
-@pytest.mark.long
-def test_halving_block_prints_what_is_shown_below_it(root, capsys):
-    alike(block(text_of(root), "printed by halving"), printed_by("halving", root, capsys))
+def test_own_block_and_halving_block_print_what_is_shown_below_them(root, capsys):
+    for name in ("own", "halving"):
+        alike(block(text_of(root), f"printed by {name}"), printed_by(name, root, capsys))
 
 
 @pytest.mark.long
@@ -282,32 +261,24 @@ def test_a_method_costs_ten_lines(root):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("own_kinds")
 def test_the_readme_s_method_is_listed_and_explained(root, tmp_path):
     (tmp_path / "near.py").write_text(block(text_of(root), "method"))
     for command, wanted in (
         ("list methods", "near"),
         ("explain fednear", "server: {kind: mean}"),
     ):
-        line = [
-            sys.executable,
-            "-m",
-            "fedsim.cli",
-            *command.split(),
-            "--plugin",
-            str(tmp_path / "near.py"),
-        ]
-        done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+        done = typed(f"{command} --plugin near.py", tmp_path)
         assert done.returncode == 0 and wanted in done.stdout, done.stderr
 
 
 @pytest.mark.long
 def test_robust_block(root, tmp_path):
+    """The defence is worth its place on the page."""
     (tmp_path / "robust.yaml").write_text(block(text_of(root), "robust"))
     result = fedsim.run(tmp_path / "robust.yaml")
     mean = fedsim.run(tmp_path / "robust.yaml", edits=["server=[mean]"])
-    assert (
-        result.summary["final"][0] > mean.summary["final"][0] + 0.1
-    )  # the defence is worth its place on the page
+    assert result.summary["final"][0] > mean.summary["final"][0] + 0.1
 
 
 OF_OTHER_RUNS = {
@@ -325,17 +296,13 @@ OF_OTHER_RUNS = {
 
 @pytest.mark.long
 def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
-    fedsim.run(root / "scenarios/iid.yaml", edits=["rounds=1"], out=tmp_path / "iid")
-    some = ["rounds=1", "data.validation=0.1"]
+    scenario = root / "scenarios/iid.yaml"
+    fedsim.run(scenario, rounds=1, out=tmp_path / "iid")
     vary = {"wire": [["sign_flip"], ["gaussian(std=1.0)"]], "fleet.malicious": [0, 0.1, 0.2]}
     grid = {"vary": vary, "tune": {"client.lr": [0.01, 0.1]}}
-    fedsim.compare(
-        root / "scenarios/iid.yaml",
-        ["fedavg", "median"],
-        **grid,
-        edits=some,
-        out=tmp_path / "compared",
-    )
+    edits = ["data.validation=0.1", "data.clients=10"]
+    methods = ["fedavg", "median"]
+    fedsim.compare(scenario, methods, **grid, rounds=1, edits=edits, out=tmp_path / "compared")
     table = pages(root)["docs/files.md"].partition("\n## ")[0]
     named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures|tables)` \|", table, re.M))
     for name in ("iid", "compared"):
@@ -360,38 +327,8 @@ def test_every_link_leads_somewhere(root):
         for target in (target for target in targets if not target.startswith("https://")):
             name, _, anchor = target.partition("#")
             path = (root / source).parent / name if name else root / source
-            assert path.exists() and (not anchor or anchor in anchors(path.read_text())), (
-                f"{source}: {target}"
-            )
-
-
-@pytest.mark.long
-def test_the_pictures_are_drawn_from_the_rows_that_are_kept_beside_them(root, pictures):
-    """And those come from the scenario that the page names."""
-    kept = root / "reports/readme"
-    record = json.loads((kept / "run.json").read_text())
-    words = [word for word in record["surroundings"]["command"][1:] if word not in UNSAID]
-    assert " ".join(words) == "run scenarios/dirichlet.yaml --seeds 5 --out reports/readme"
-    settled = read(kept / "scenario.yaml").resolved()
-    written = read(root / "scenarios/dirichlet.yaml", ("seeds=5",)).resolved()
-    assert {**settled, "numerics": None, "data": None} == {
-        **written,
-        "numerics": None,
-        "data": None,
-    }
-    from fedsim.report import figures
-    from fedsim.report.context import context_of
-    from fedsim.study.label_skew import counts_of_rows
-
-    drawn = figures.figure_of_curves(
-        pd.read_csv(kept / "rounds.csv"), context_of(record["scenario"])
-    )
-    assert drawn.axes and (kept / "figures/curves.png").read_bytes()[:4] == b"\x89PNG"
-    held = counts_of_rows(pd.read_csv(kept / "partition.csv"))
-    again = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=1)
-    assert held.sizes.tolist() == again.clients["samples"].tolist()
-    first = pd.read_csv(kept / "rounds.csv").query("seed == 0")
-    assert (again.rounds["test_accuracy"] - first["test_accuracy"]).abs().max() < 0.05
+            assert path.exists(), f"{source}: {target}"
+            assert not anchor or anchor in anchors(path.read_text()), f"{source}: {target}"
 
 
 UNSAID = ("--quiet", "--force")  # options of a command that change no result
@@ -407,14 +344,41 @@ COMPARED = {
 # the others have the report's name
 SCENARIOS = {"personal": "methods", "topologies": "heterogeneity"}
 REDUCED = ("robust", "personal", "privacy", "topologies")  # folders of scenarios
-LARGE = (
-    "bytes.csv",
-    "clients.csv",
-    "partition.csv",
-    "seconds.csv",
-    "timing.csv",
-    "figures/",
-)  # of those under REDUCED not kept either
+# Of those under REDUCED not kept either.
+LARGE = ("bytes.csv", "clients.csv", "partition.csv", "seconds.csv", "timing.csv", "figures/")
+
+
+def command_in(record) -> list[str]:
+    """The words that made a kept run, without those that change no result."""
+    return [word for word in record["surroundings"]["command"][1:] if word not in UNSAID]
+
+
+@pytest.mark.long
+def test_the_pictures_are_of_a_run_of_the_scenario_that_the_page_names(root):
+    kept = root / "reports/readme"
+    command = "run scenarios/dirichlet.yaml --seeds 5 --out reports/readme"
+    assert command_in(json.loads((kept / "run.json").read_text())) == command.split()
+    settled = read(kept / "scenario.yaml").resolved()
+    written = read(root / "scenarios/dirichlet.yaml", ("seeds=5",)).resolved()
+    same_everywhere = settled.keys() - {"numerics", "data"}
+    assert all(settled[name] == written[name] for name in same_everywhere)
+
+    again = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=1, rounds=20)
+    clients = pd.read_csv(kept / "clients.csv").query("seed == 0")
+    assert clients["samples"].tolist() == again.clients["samples"].tolist()
+    first = pd.read_csv(kept / "rounds.csv").query("seed == 0 and round <= 20")
+    assert (again.rounds["test_accuracy"] - first["test_accuracy"]).abs().max() < 0.05
+
+
+def comparable(scenario) -> dict:
+    """A resolved scenario without what the kept records may write otherwise."""
+    resolved = read(scenario).resolved()
+    grid = resolved["compare"]  # values are kept as text
+    names = lambda method: method if isinstance(method, str) else method["label"]
+    labels = list(map(names, grid["methods"]))
+    axes = {path: len(values) for path, values in grid["vary"].items()}
+    missing = dict.fromkeys(("title", "numerics", "data"))
+    return {**resolved, **missing, "compare": {**grid, "methods": labels, "vary": axes}}
 
 
 @pytest.mark.parametrize(
@@ -426,32 +390,14 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     kept = root / "reports" / name
     scenario = f"scenarios/{COMPARED[name]}/{SCENARIOS.get(name, name)}.yaml"
     record = json.loads((kept / "run.json").read_text())
-    command = [word for word in record["surroundings"]["command"][1:] if word not in UNSAID]
-    assert command == ["compare", scenario, "--out", f"reports/{name}"]
-    settled, written = (
-        read(record["scenario"]).resolved(),
-        read(root / scenario).resolved(),
-    )  # keys of later on filled in
-    for one in (settled, written):
-        grid = one["compare"]  # values are kept as text
-        labels = [
-            method if isinstance(method, str) else method["label"] for method in grid["methods"]
-        ]
-        axes = {path: len(values) for path, values in grid["vary"].items()}
-        one |= {
-            "title": None,  # of which kept records may have none
-            "numerics": None,
-            "data": None,
-            "compare": {**grid, "methods": labels, "vary": axes},
-        }
-    assert settled == written
+    assert command_in(record) == ["compare", scenario, "--out", f"reports/{name}"]
+    assert comparable(record["scenario"]) == comparable(root / scenario)
     checks = {check.name: check for check in fedsim.verify(kept).checks}
     assert checks["compare.csv"].ok and checks["record"].ok
     files = directory.hashes(kept)
     assert all(record["files"][name] == sha for name, sha in files.items())
-    gone = set(record["files"]) - set(
-        files
-    )  # models and commits are not kept, where others could look for them
+    # Models and commits are not kept, where others could look for them.
+    gone = set(record["files"]) - set(files)
     large = LARGE if COMPARED[name] in REDUCED else ()
     assert all(
         file.startswith(("checkpoints/", *large)) or file.endswith(".safetensors") for file in gone
@@ -463,12 +409,8 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
 
 def test_the_first_table_is_of_the_comparison_that_is_kept(root):
     shown = block(text_of(root), "printed by compare")
-    for row in (
-        pd.read_csv(root / "reports/rules/summary.csv")
-        .groupby(["method", "variant"])["final"]
-        .mean()
-        .items()
-    ):
+    summary = pd.read_csv(root / "reports/rules/summary.csv")
+    for row in summary.groupby(["method", "variant"])["final"].mean().items():
         (method, variant), mean = row
         (block_of_variant,) = re.findall(
             rf"^{re.escape(variation_in_words(variant))}:\n((?:  .*\n?)+)", shown, re.M

@@ -57,14 +57,10 @@ def test_keys_and_lists_replace_those_of_the_base(folder):
     partition = {"kind": "dirichlet", "alpha": 0.1, "min_samples": 5, "bins": None}
     assert resolved["data"]["partition"] == partition and resolved["data"]["clients"] == 10
     assert resolved["model"] == {"kind": "mlp", "loss": None, "hidden": [8]}
-    client = resolved["client"]
-    assert (client["kind"], client["lr"], client["steps"], client["epochs"]) == (
-        "sgd",
-        0.2,
-        4,
-        None,
-    )
-    assert "mu" not in client and client["optimizer"]["momentum"] == 0.9
+    client = {"kind": "sgd", "lr": 0.2, "steps": 4, "epochs": None}
+    assert client.items() <= resolved["client"].items()
+    assert "mu" not in resolved["client"]
+    assert resolved["client"]["optimizer"]["momentum"] == 0.9
     assert [link["kind"] for link in resolved["server"]] == ["median"]
     assert resolved["compare"]["methods"] == ["mean"]
     assert resolved["compare"]["vary"] == {"rounds": [1, 2]}
@@ -83,25 +79,18 @@ def test_a_title_is_the_files_own_and_changes_no_run(folder):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "said"),
     [
-        ("rounds: no", ["child.yaml:2:9: rounds: should be an integer"]),
-        (
-            "server: {1: {trim: 3}}",
-            ["child.yaml:2:9: server: should be a list", "a list is written as a whole"],
-        ),
-        ("client: {epochs: 1, steps: 2}", ["child.yaml:2:9: client: steps and epochs are both"]),
-        (
-            "client: {optimizer: adam, momentum: 0.5}",
-            ["child.yaml:2:27: client.momentum: is short"],
-        ),
-        ("extends: base.yaml", ["child.yaml:2:1: extends: this key is given twice"]),
-        ("client: {mu: 0.5}\nmethod: fedprox(mu=0.1)", ["child.yaml:2:14: client.mu: is 0.5 here"]),
+        ("rounds: no", "2:9: rounds: should be an integer"),
+        ("server: {1: {trim: 3}}", "2:9: server: should be a list"),
+        ("client: {epochs: 1, steps: 2}", "2:9: client: steps and epochs are both"),
+        ("client: {optimizer: adam, momentum: 0.5}", "2:27: client.momentum: is short"),
+        ("extends: base.yaml", "2:1: extends: this key is given twice"),
+        ("client: {mu: 0.5}\nmethod: fedprox(mu=0.1)", "2:14: client.mu: is 0.5 here"),
     ],
 )
-def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, parts):
-    error = refusal(child(folder, text))
-    assert all(part in error for part in parts), error
+def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, said):
+    assert f"child.yaml:{said}" in refusal(child(folder, text))
 
 
 @pytest.mark.long
@@ -140,28 +129,20 @@ def test_bases_may_have_bases_but_no_cycles(folder):
     assert read(folder / "iid.yaml").resolved()["data"]["clients"] == 100
 
 
-OUTSIDE = "lies outside the scenario's folder"
-NO_NAME = "child.yaml:1:10: extends: should be a file in the scenario's"
-REFUSED = {  # what `extends` says -> how it is refused
-    "../base.yaml": OUTSIDE,
-    "/etc/hostname": OUTSIDE,
-    "inner/../../base.yaml": OUTSIDE,
-    "link.yaml": OUTSIDE,
-    "3": NO_NAME,
-    "[base.yaml]": NO_NAME,
-    "''": NO_NAME,
-    "null": NO_NAME,
+REFUSED = {  # how it is refused -> what `extends` says
+    "lies outside the scenario's folder": ("../base.yaml", "/etc/hostname", "link.yaml"),
+    "1:10: extends: should be a file in the scenario's": ("3", "[base.yaml]", "''", "null"),
 }
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_base_is_one_file_in_the_scenario_s_folder(folder, name):
+@pytest.mark.parametrize("said", REFUSED)
+def test_a_base_is_one_file_in_the_scenario_s_folder(folder, said):
     inner = folder / "inner"
     inner.mkdir()
     (inner / "link.yaml").symlink_to(folder / "base.yaml")
-    (inner / "child.yaml").write_text(f"extends: {name}\nname: x\ndata: digits\n")
-    assert REFUSED[name] in refusal(inner / "child.yaml")
+    for name in REFUSED[said]:
+        (inner / "child.yaml").write_text(f"extends: {name}\nname: x\ndata: digits\n")
+        assert said in refusal(inner / "child.yaml"), name
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, OF_ADAPTERS, READERS, TESTS
+from conftest import GRAPH_METHODS, OF_ADAPTERS, READERS, TESTS, own_kinds_of
 
 import fedsim
 from fedsim.assemble import build
@@ -12,7 +12,6 @@ from fedsim.assemble.components import links_of
 from fedsim.assemble.experiment import federations_of, numerics
 from fedsim.assemble.hooks import stack_shapes, training_shapes
 from fedsim.assemble.links import factory_of
-from fedsim.compose import FAMILIES
 from fedsim.compose.contract import check_client, check_rule, check_stage
 from fedsim.errors import HookError, ScenarioError, exit_code
 from fedsim.kinds.examples import arguments_of
@@ -61,19 +60,9 @@ RETURNED = {  # family and kind -> the message
     "model outputs_alone": "apply returned one array [6, 3]; expected (outputs, stats)",
 }
 RAISED = {  # family and kind -> the line of its file that fails, and how
-    "rule misspelt": (
-        "updates.detla",
-        "AttributeError: 'Updates' object has no attribute 'detla'",
-    ),
-    "rule undecided": (
-        "if updates.weight[0] > 0:",
-        "TracerBoolConversionError: Attempted boolean conversion",
-    ),
-    "stage weighed": (
-        "updates._replace(weight=",
-        "TypeError: updates.weight is arrived · samples: "
-        "replace `arrived` (Bool) or `samples` (Float)",
-    ),
+    "rule misspelt": ("updates.detla", "AttributeError: 'Updates' object has no attribute 'detla'"),
+    "rule undecided": ("if updates.weight[0] > 0:", "TracerBoolConversionError: Attempted boolean"),
+    "stage weighed": ("updates._replace(weight=", "TypeError: updates.weight is arrived · samples"),
     "client misnamed": ('shared["momentum"]', "KeyError: 'momentum'"),
     "client undecidable": ("leaf.size > limit", "NameError: name 'limit' is not defined"),
     "model unnamed": ("features @ params", "NameError: name 'features' is not defined"),
@@ -168,20 +157,23 @@ def test_every_broken_link_has_its_own_line():
     assert places == ["client halved", "wire[0] deeper", "server[0] every_other", "server[1].f"]
 
 
-def test_a_python_caller_s_model_is_checked_as_well():
-    init = lambda key: jnp.zeros((4, 3))
-    with pytest.raises(
-        ScenarioError, match=r"^scenario: model: apply returned outputs \(3,\) for a batch of 6"
-    ):
-        fedsim.run(BASE, model=(init, lambda params, x: (x @ params)[0]))
-    with pytest.raises(
-        HookError,
-        match=r"^scenario: model: test_contract\.py:\d+: NameError: name 'weights' is not",
-    ):
-        fedsim.run(BASE, model=(init, lambda params, x: x @ weights))
+@pytest.mark.parametrize(
+    ("apply", "error", "says"),
+    [
+        (lambda params, x: (x @ params)[0], ScenarioError, "apply returned outputs (3,) for a"),
+        (lambda params, x: x @ weights, HookError, "NameError: name 'weights' is not defined"),
+    ],
+    ids=["a wrong shape", "an exception"],
+)
+def test_a_python_caller_s_model_is_checked_as_well(apply, error, says):
+    with pytest.raises(error) as refusal:
+        fedsim.run(BASE, model=(lambda key: jnp.zeros((4, 3)), apply))
+    assert str(refusal.value).startswith("scenario: model: ") and says in str(refusal.value)
+    assert (error is HookError) == ("test_contract.py:" in str(refusal.value))
 
 
 ROWS = np.ones((5, 2))
+TOO_FEW = "trimmed_mean(trim=3): 5 rows reported, at least 7 are needed; lower trim, or give more"
 
 
 @pytest.mark.parametrize(
@@ -191,18 +183,8 @@ ROWS = np.ones((5, 2))
         (fedsim.aggregate, "unreturned", "server[0] unreturned: returned NoneType; expected"),
         (fedsim.aggregate, "misspelt", "server[0] misspelt: broken.py:"),
         (fedsim.transmit, "every_other", "wire[0] every_other: returned [3, 2]; the stack is [5"),
-        (
-            fedsim.aggregate,
-            {"kind": "trimmed_mean", "trim": 3},
-            "server[0].trim: trimmed_mean(trim=3): 5 rows reported, "
-            "at least 7 are needed; lower trim, or give",
-        ),
-        (
-            fedsim.transmit,
-            {"kind": "mix_neighbours", "f": 5},
-            "wire[0].f: mix_neighbours(f=5): 5 rows reported, "
-            "at least 6 are needed; lower f, or give more rows",
-        ),
+        (fedsim.aggregate, "trimmed_mean(trim=3)", f"server[0].trim: {TOO_FEW}"),
+        (fedsim.transmit, "mix_neighbours(f=5)", "wire[0].f: mix_neighbours(f=5): 5 rows reported"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
@@ -220,8 +202,7 @@ def test_a_user_s_rule_may_change_the_dtype_of_a_user_s_stack():
 OURS = [
     (family, kind)
     for family in ("rule", "stage", "attack", "client")
-    for kind, factory in FAMILIES[family].items()
-    if factory.__module__.startswith("fedsim.")
+    for kind in own_kinds_of(family)
 ]
 PARTNERS = {"dyn": "feddyn"}
 ON_THE_WIRE = ("local_gaussian", "local_laplace")  # stages that are refused behind it

@@ -14,7 +14,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.reader import Document, parse
 
-MANY = 10_000 if WHOLE else 800
+MANY = 10_000 if WHOLE else 400
 MORE = """name: more
 rounds: 3
 seeds: [0, 1]
@@ -110,6 +110,6 @@ def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
     began = time.process_time()
     spoiled()
     assert (time.process_time() - began) / MANY < 0.02  # seconds for one
-    assert (
-        outcomes["read"] > MANY / 20 and outcomes["refused"] > MANY / 2 and outcomes.total() >= MANY
-    )
+    assert outcomes["read"] > MANY / 20
+    assert outcomes["refused"] > MANY / 2
+    assert outcomes.total() >= MANY

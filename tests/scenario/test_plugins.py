@@ -36,11 +36,9 @@ def test_plugins_may_be_clients_rules_stages_attacks_data_and_models(mine):
     np.testing.assert_allclose(
         model(rounds=1, server=["halve", "mean"]), model(rounds=1) / 2, rtol=1e-6
     )
-    assert np.abs(model(server=["loudest"])).max() > 0
     np.testing.assert_array_equal(
         model(wire=["silence"], fleet={"malicious": 1.0}), np.zeros((3, 2))
     )
-    assert np.abs(model(wire=["silence"], fleet={"malicious": [0]})).max() > 0
 
 
 def test_plugins_work_on_a_user_s_own_stack(mine):
@@ -57,14 +55,6 @@ def test_hyper_parameters_are_checked_by_the_signature(mine):
         fedsim.run({**SCENARIO, "client": {"kind": "decayed", "strength": "x"}})
     with pytest.raises(ScenarioError, match=r"unknown key; did you mean 'scale'"):
         fedsim.aggregate({"kind": "loudest", "scal": 2}, [[1.0]])
-
-
-def test_an_unannotated_hyper_parameter_is_refused():
-    with pytest.raises(fedsim.compose.RegistrationError, match="'a' needs a type annotation"):
-
-        @fedsim.rule
-        def bare(a=1):
-            return lambda updates, context: updates.delta
 
 
 def test_data_among_hyper_parameters_are_refused_with_their_place():

@@ -8,7 +8,7 @@ import pytest
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
-from fedsim.errors import DataError, MissingFileError, ScenarioError
+from fedsim.errors import DataError, ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.reader import parse
 
@@ -148,19 +148,6 @@ def test_all_impossible_parts_are_reported_in_the_order_of_the_file():
 def test_a_problem_does_not_hide_independent_ones(text, places):
     reported = [re.match(r"s\.yaml:(\d+:\d+): ([^:]+): ", line).groups() for line in built(text)]
     assert [" ".join(place) for place in reported] == places
-
-
-def test_problems_of_one_kind_keep_their_exit_code_and_mixed_ones_get_the_scenario_s():
-    missing = "name: x\ndata: {kind: csv, path: nowhere.csv}\n"
-    for text, kind in (
-        (missing, MissingFileError),
-        (missing + "client: {kind: fedsgd, optimizer_state: carry}\n", ScenarioError),
-    ):
-        with pytest.raises(ScenarioError) as error:
-            scenario = read(parse(text, "s.yaml"))
-            with numerics(scenario) as devices:
-                build(scenario, devices=devices[:1])
-        assert type(error.value) is kind
 
 
 def test_unusable_samples_are_reported_among_other_problems():

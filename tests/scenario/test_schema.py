@@ -7,7 +7,7 @@ import json
 import jsonschema
 import optax
 import pytest
-from conftest import ROOT, if_all_installed
+from conftest import ROOT, if_all_installed, own_kinds_of
 
 from fedsim import kinds
 from fedsim.compose import ALIASES, FAMILIES
@@ -29,12 +29,7 @@ SECTIONS = (
     "Numerics",
     "Checkpoint",
 )
-BUILT_IN = [
-    (family, kind, factory)
-    for family, kinds in FAMILIES.items()
-    for kind, factory in kinds.items()
-    if factory.__module__.startswith("fedsim.")
-]
+BUILT_IN = [(family, *kind) for family in FAMILIES for kind in own_kinds_of(family).items()]
 COUNTS = itertools.count(10**6)
 
 

@@ -18,17 +18,16 @@ X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 SECTIONS = {"name": "x", "rounds": 2, "checkpoint": {"rounds": 1}}
 
 
+def save(path, x):
+    np.savez(path, x=x, y=(X[:, 0] > 0).astype(int), client=np.arange(40) % 4)
+
+
 @pytest.fixture
 def places(tmp_path, monkeypatch):
     """A study's folder, the working directory, and a third folder, by name, each with data."""
     for name in ("study", "here", "far"):
         (tmp_path / name).mkdir()
-        np.savez(
-            tmp_path / name / f"{name}.npz",
-            x=X,
-            y=(X[:, 0] > 0).astype(int),
-            client=np.arange(40) % 4,
-        )
+        save(tmp_path / name / f"{name}.npz", X)
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
 
@@ -64,35 +63,28 @@ def test_elsewhere_is_refused_in_a_line_that_says_what_to_do(path, places):
     (line,) = str(error.value).splitlines()
     assert line.startswith(f"{places}/study/s.yaml:4:25: data.path: '")
     assert "lies outside the scenario's folder and the working directory" in line or "..." in line
-    assert (
-        line.endswith("; move it there, or allow its folder with --data-root DIR")
-        or len(line) >= 290
-    )
+    remedy = "; move it there, or allow its folder with --data-root DIR"
+    assert line.endswith(remedy) or len(line) >= 290
 
 
 @pytest.mark.parametrize("path", ["far.npz", "{}/far/far.npz", "../far/far.npz"])
 def test_a_data_root_allows_its_files_and_is_looked_into(path, places):
-    scenario = read(written(places, path.format(places)), data_roots=[places / "far"])
-    assert built(scenario).spec.data.path == str(places / "far" / "far.npz")
-    assert (
-        built(read(read(places / "study/s.yaml"), data_roots=[places / "far"])).hash()
-        == built(scenario).hash()
-    )
+    scenario = built(read(written(places, path.format(places)), data_roots=[places / "far"]))
+    assert scenario.spec.data.path == str(places / "far" / "far.npz")
+    again = built(read(read(places / "study/s.yaml"), data_roots=[places / "far"]))
+    assert again.hash() == scenario.hash()
 
 
 def test_a_link_counts_as_what_it_leads_to(places):
     (places / "study" / "near.npz").symlink_to("study.npz")
     (places / "study" / "away.npz").symlink_to("../far/far.npz")
-    assert built(read(written(places, "near.npz"))).spec.data.path == str(
-        places / "study" / "study.npz"
-    )
+    near = built(read(written(places, "near.npz")))
+    assert near.spec.data.path == str(places / "study" / "study.npz")
     with pytest.raises(ScenarioError, match="lies outside"):
         built(read(written(places, "away.npz")))
     (places / "linked").symlink_to("far")
-    assert (
-        built(read(written(places, "away.npz"), data_roots=[places / "linked"])).spec.data.clients
-        == 4
-    )
+    allowed = built(read(written(places, "away.npz"), data_roots=[places / "linked"]))
+    assert allowed.spec.data.clients == 4
 
 
 def test_a_working_directory_that_changes_after_reading_changes_nothing(places, monkeypatch):
@@ -115,10 +107,8 @@ def test_a_program_s_own_dictionary_may_name_any_file(places):
 
 
 def test_a_missing_file_is_missing_in_one_line(places):
-    with pytest.raises(
-        ScenarioError,
-        match=r"s\.yaml:4:25: data\.path: there is no file 'stady\.npz'; did you mean",
-    ):
+    missing = r"s\.yaml:4:25: data\.path: there is no file 'stady\.npz'; did you mean"
+    with pytest.raises(ScenarioError, match=missing):
         built(read(written(places, "stady.npz")))
 
 
@@ -147,9 +137,7 @@ def test_the_hash_of_a_scenario_knows_the_file_and_not_its_place(places):
     shutil.copy(places / "far" / "far.npz", places / "here" / "copy.npz")
     one, other = (built(read(of(places, name))) for name in ("far/far.npz", "here/copy.npz"))
     assert one.hash() == other.hash() and one.resolved() != other.resolved()
-    np.savez(
-        places / "here" / "copy.npz", x=X + 1, y=(X[:, 0] > 0).astype(int), client=np.arange(40) % 4
-    )
+    save(places / "here" / "copy.npz", X + 1)
     assert built(read(of(places, "here/copy.npz"))).hash() != one.hash()
     unread = [read(of(places, name)).hash() for name in ("far/far.npz", "here/copy.npz")]
     assert unread[0] != unread[1]  # nobody has looked what they hold
@@ -165,19 +153,14 @@ def test_a_run_goes_on_when_its_file_was_moved(moved):
 
 
 def test_a_run_that_has_ended_is_not_done_again_when_its_file_was_moved(moved):
-    before = {
-        path: path.stat().st_mtime_ns for path in (moved / "run").rglob("*") if path.is_file()
-    }
+    files = [path for path in (moved / "run").rglob("*") if path.is_file()]
+    before = [path.stat().st_mtime_ns for path in files]
     fedsim.run(of(moved, "here/moved.npz"), out=moved / "run", resume=True, pictures=False)
-    assert {
-        path: path.stat().st_mtime_ns for path in (moved / "run").rglob("*") if path.is_file()
-    } == before
+    assert [path.stat().st_mtime_ns for path in files] == before
 
 
 def test_another_file_in_its_place_is_another_run(moved):
-    np.savez(
-        moved / "here" / "moved.npz", x=X + 1, y=(X[:, 0] > 0).astype(int), client=np.arange(40) % 4
-    )
+    save(moved / "here" / "moved.npz", X + 1)
     with pytest.raises(CheckpointError, match=r"scenario\.data\.sha256: .*\n.*hashes\.data"):
         fedsim.run(of(moved, "here/moved.npz"), out=moved / "run", resume=True, pictures=False)
 
@@ -192,10 +175,8 @@ def test_the_resolved_scenario_of_a_run_directory_runs_and_is_verified(places):
     """Its path is absolute, and in the working directory: nothing has to be allowed."""
     out = places / "here" / "reports" / "x"
     fedsim.run(written(places, "here.npz"), out=out, pictures=False)
-    assert (
-        built(read(out / "scenario.yaml")).hash()
-        == json.loads((out / "run.json").read_text())["hashes"]["scenario"]
-    )
+    record = json.loads((out / "run.json").read_text())
+    assert built(read(out / "scenario.yaml")).hash() == record["hashes"]["scenario"]
     found = fedsim.verify(out)
     assert found.equal, found.checks
 

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pytest
 import yaml
 from click.testing import CliRunner
+from conftest import own_kinds_of
 from encoded import FORM, classes, encoded, image_column, parquets, saved_splits, typed
 from hypothesis import given
 from hypothesis import strategies as st
-from test_image_files import as_idx, binary, records
+from leaf_sets import written as leaf_written
+from test_image_files import binary, mnist, records
+from test_medmnist import kept, parts
 
 from fedsim.assemble.federation import federations_of
 from fedsim.cli import cli
-from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
@@ -41,52 +43,33 @@ def as_npz(folder):
 
 
 def as_medmnist(folder):
-    arrays = {f"{part}_images": PIXELS for part in ("train", "val", "test")}
-    np.savez_compressed(
-        folder / "m.npz",
-        **arrays,
-        **{f"{part}_labels": LABELS[:, None] for part in ("train", "val", "test")},
-    )
-    return folder / "m.npz"
+    return kept(folder, parts(8, 8))
 
 
-def frame():
-    return pd.DataFrame(
-        {
-            "seen": "2024-05-01",
-            "age": np.arange(40.0),
-            "ill": np.where(LABELS > 1, "yes", "no"),
-            "ward": LABELS.astype(str),
-        }
-    )
+FRAME = pd.DataFrame(
+    {
+        "seen": "2024-05-01",
+        "age": np.arange(40.0),
+        "Label": np.where(LABELS > 1, "yes", "no"),
+        "user_id": LABELS.astype(str),
+    }
+)
 
 
 def as_csv(folder):
-    frame().rename(columns={"ward": "user_id", "ill": "Label"}).to_csv(
-        folder / "t.csv", index=False
-    )
+    FRAME.to_csv(folder / "t.csv", index=False)
     return folder / "t.csv"
 
 
 def as_parquet(folder):
-    frame().drop(columns=["ill"]).assign(wage=np.linspace(1, 2, 40)).to_parquet(
-        folder / "t.parquet"
-    )
+    table = FRAME.drop(columns=["Label"]).rename(columns={"user_id": "ward"})
+    table.assign(wage=np.linspace(1, 2, 40)).to_parquet(folder / "t.parquet")
     return folder / "t.parquet"
 
 
 def as_xlsx(folder):
-    frame().rename(columns={"ward": "site", "ill": "Label"}).to_excel(
-        folder / "t.xlsx", index=False
-    )
+    FRAME.rename(columns={"user_id": "site"}).to_excel(folder / "t.xlsx", index=False)
     return folder / "t.xlsx"
-
-
-def as_mnist(folder):
-    for part in ("train", "t10k"):
-        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(as_idx(PIXELS)))
-        (folder / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(as_idx(LABELS)))
-    return folder
 
 
 def as_cifar10(folder):
@@ -124,32 +107,33 @@ def as_folders(folder):
 
 
 def as_leaf(folder):
-    users = {"b": 15, "a": 25}
-    data = {
-        user: {"x": [[0.5, float(i)] for i in range(n)], "y": [i % 2 for i in range(n)]}
-        for user, n in users.items()
+    users = {
+        user: ([[0.5, float(i)] for i in range(n)], [i % 2 for i in range(n)])
+        for user, n in {"b": 15, "a": 25}.items()
     }
     for part in ("train", "test"):
-        (folder / part).mkdir()
-        text = json.dumps({"users": [*users], "num_samples": [*users.values()], "user_data": data})
-        (folder / part / "all_data.json").write_text(text)
+        leaf_written(folder, part, users)
     return folder
 
 
 FORMS = {
-    "npz": (as_npz, "npz", {"clients": None}),
-    "medmnist": (as_medmnist, "medmnist", {"clients": 8}),
+    "npz": (as_npz, "npz", {}),
+    "medmnist": (as_medmnist, "medmnist", {"clients": 1}),
     "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "drop": ["seen"]}),
     "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4, "drop": ["seen"]}),
     "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "drop": ["seen"]}),
-    "idx": (as_mnist, "idx", {"clients": 4}),
+    "idx": (mnist, "idx", {"clients": 1}),
     "cifar10": (as_cifar10, "cifar10", {"clients": 3}),
     "cifar100": (as_cifar100, "cifar100", {"clients": 3}),
     "save_to_disk": (as_saved, "huggingface", {"clients": 4}),
     "parquet files": (as_parquets, "huggingface", {"clients": 4}),
     "imagefolder": (as_folders, "imagefolder", {"clients": 4}),
-    "leaf": (as_leaf, "leaf", {"clients": None}),
+    "leaf": (as_leaf, "leaf", {}),
 }
+
+
+def federation_of(section):
+    return federations_of(read({"name": "x", "data": section}), None, np.dtype("float32"))[0]
 
 
 def made(form: str, folder) -> str:
@@ -162,16 +146,8 @@ def test_every_form_is_told_and_its_section_reads_it(tmp_path, form):
     told = json.loads(json.dumps(describe(path)))
     assert told["kind"] == kind and told["sha256"] == sha256_of_data(path) and told["bytes"] > 0
     section = yaml.safe_load(told["yaml"])["data"]
-    assert (
-        section
-        == told["data"]
-        == {"kind": kind, "path": path, **{k: v for k, v in keys.items() if v is not None}}
-    )
-    federation = next(
-        iter(
-            federations_of(read({"name": "x", "data": section}), None, np.dtype("float32")).values()
-        )
-    )
+    assert section == told["data"] == {"kind": kind, "path": path, **keys}
+    federation = federation_of(section)
     assert len(federation.train.y) + len(federation.test.y) == told["rows"] + told["test_rows"]
     assert list(federation.train.x.shape[1:]) == told["shape"]
     assert str(federation.train.x.dtype) in ("float32", told["type"])
@@ -321,13 +297,12 @@ def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
         assert line.startswith(start)
     assert len(columns) >= 1 and told["shape"] is None and told["data"]["kind"] == "csv"
     done = CliRunner().invoke(cli, ["data", "describe", str(tmp_path / "t.csv")])
-    assert done.exit_code == 0 and all(line.isprintable() for line in done.output.splitlines()), (
-        done.output
-    )
+    assert done.exit_code == 0, done.output
+    assert all(line.isprintable() for line in done.output.splitlines()), done.output
     printed = " ".join(done.output.split())  # on lines of the terminal's width
     assert all(line in printed for line in told["problems"])
     with pytest.raises(DataError):  # it is refused when it is to be trained on
-        federations_of(read({"name": "x", "data": told["data"]}), None, np.dtype("float32"))
+        federation_of(told["data"])
 
 
 def test_a_file_that_is_no_table_gets_a_line(tmp_path):
@@ -419,19 +394,16 @@ def test_a_table_with_images_is_a_set(tmp_path):
 
 def test_every_kind_of_file_has_a_row():
     rows = {row.kind for row in FORMATS}
-    known = {kind for kind, make in FAMILIES["dataset"].items() if "path" in make.__annotations__}
-    assert {
-        kind for kind in known if FAMILIES["dataset"][kind].__module__.startswith("fedsim.")
-    } <= rows
+    own = own_kinds_of("dataset").items()
+    assert {kind for kind, make in own if "path" in make.__annotations__} <= rows
 
 
 @pytest.mark.parametrize(
     ("kind", "source"), [("idx", "yann.lecun.com/exdb/mnist"), ("medmnist", "zenodo.org")]
 )
 def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source):
-    scenario = read({"name": "x", "data": {"kind": kind, "path": "none"}})
     with pytest.raises(ScenarioError) as error:
-        federations_of(scenario, None, np.dtype("float32"))
+        federation_of({"kind": kind, "path": "none"})
     path, where = str(error.value).splitlines()
     assert "there is no file 'none'" in path and source in where and len(where) <= 300
 
@@ -458,14 +430,14 @@ def test_other_files_get_a_line(tmp_path, name):
 
 
 def test_a_file_of_leaf_is_a_part_of_its_folder(tmp_path):
-    path = as_leaf(tmp_path) / "train/all_data.json"
+    (path,) = (as_leaf(tmp_path) / "train").glob("*.json")
     with pytest.raises(
         DataError, match=r"is a file of a set of kind leaf; describe its folder, .*/train"
     ):
         describe(str(path))
     as_folders(tmp_path)
-    for part in ("train", "test"):
-        (tmp_path / part / "all_data.json").write_text('{"categories": 4}')
+    for path in tmp_path.glob("*/*.json"):
+        path.write_text('{"categories": 4}')
     assert kind_of(str(tmp_path)) == "imagefolder"  # JSON that describes images
 
 

@@ -3,10 +3,7 @@
 from importlib.resources import files
 
 import numpy as np
-import pandas as pd
-import pytest
 
-import fedsim
 from fedsim.sources import heart_disease
 
 COLUMNS = ["slope", "ca", "thal"]
@@ -42,19 +39,3 @@ def test_the_licence_is_beside_the_file():
     text = (SAMPLES / "HEART_DISEASE.md").read_text()
     assert "CC BY 4.0" in text and "Changes:" in text
     assert len((SAMPLES / "heart_disease.csv").read_text().splitlines()) == 921
-
-
-@pytest.mark.long
-def test_patients_are_predicted_by_the_names_of_the_columns():
-    scenario = {
-        "name": "hospitals",
-        "rounds": 3,
-        "data": {"kind": "heart_disease", "test": {"clients": ["Hungary"]}},
-        "model": "logistic",
-    }
-    result = fedsim.run(scenario, progress=False)
-    assert result.clients["samples"].tolist() == [303, 0, 123, 200]
-    frame = pd.read_csv(str(SAMPLES / "heart_disease.csv"))
-    at_hungary = frame[frame["dataset"] == "Hungary"]
-    right = result.predict(at_hungary).argmax(1) == (at_hungary["num"] > 0)
-    assert right.mean() == pytest.approx(result.summary["final"][0])

@@ -20,6 +20,7 @@ NAMES = np.array(["ann", "bob", "cid", "dan", "eve"])
 ROWS = fedsim.Arrays(
     np.arange(100.0)[:, None], RNG.integers(0, 3, 100), NAMES[RNG.integers(0, 5, 100)]
 )
+SOME = {"clients": 0.2}
 TESTED = ROWS._replace(
     x_test=np.arange(100.0, 130)[:, None],
     y_test=RNG.integers(0, 3, 30),
@@ -41,6 +42,11 @@ def own_tests(f):
         name: set(rows.astype(int).tolist())
         for name, rows in zip(f.client_names.tolist(), lists, strict=True)
     }
+
+
+def held_rows(f):
+    """Numbers of the samples that every client trains on, of one feature."""
+    return [f.train.x[f.holders.of(client), 0].astype(int) for client in range(f.N)]
 
 
 @pytest.mark.parametrize("partition", ["natural", "iid", "dirichlet"])
@@ -88,9 +94,7 @@ def test_a_share_of_the_clients_never_trains(partition):
 
 
 def test_those_who_train_may_keep_samples_of_their_own_besides():
-    (f,) = federations(
-        ROWS, partition="iid", clients=5, test={"clients": 0.2}, client_test=0.5
-    ).values()
+    (f,) = federations(ROWS, partition="iid", clients=5, test=SOME, client_test=0.5).values()
     assert np.diff(f.test_holders.offsets).tolist() == [10] * 5
     assert f.sizes.tolist() == [0 if held else 10 for held in f.held_out]
 
@@ -98,9 +102,7 @@ def test_those_who_train_may_keep_samples_of_their_own_besides():
 def test_statistics_are_those_of_clients_that_train():
     x = np.where(np.isin(ROWS.client, NAMES[:4]), 1.0, 1000.0)[:, None] + ROWS.x / 1000
     for seed in range(20):
-        (f,) = federations(
-            ROWS._replace(x=x), test={"clients": 0.2}, standardize=True, seed=seed
-        ).values()
+        (f,) = federations(ROWS._replace(x=x), test=SOME, standardize=True, seed=seed).values()
         if f.client_names[f.held_out].tolist() == ["eve"]:
             break
     assert np.abs(f.train.x[f.holders.indices].mean()) < 1e-4 and f.test.x.min() > 1000
@@ -114,48 +116,28 @@ def test_clients_that_have_no_samples_are_not_drawn():
     }
     for seed, f in federations(ROWS, range(8), **data).items():
         present = f.held_out.sum() + (f.sizes > 0).sum()
-        assert (
-            f.held_out.sum() == round(present / 2) and len(f.test.x) and len(f.holders.indices)
-        ), seed
+        assert f.held_out.sum() == round(present / 2), seed
+        assert len(f.test.x), seed
+        assert len(f.holders.indices), seed
 
 
 @pytest.mark.parametrize(
     ("arrays", "data", "said"),
     [
-        (
-            TESTED,
-            {"test": {"clients": 0.2}},
-            r"data.test: the samples bring a test set of their own",
-        ),
-        (
-            TESTED,
-            {"client_test": 0.2},
-            r"data.client_test: the samples bring test samples of every client",
-        ),
-        (
-            ROWS,
-            {"partition": "iid", "clients": 1, "test": {"clients": 0.2}},
-            r"data.test: 1 client has samples",
-        ),
+        (TESTED, {"test": SOME}, "test: the samples bring a test set of their own"),
+        (TESTED, {"client_test": 0.2}, "client_test: the samples bring test samples of every"),
+        (ROWS, {"partition": "iid", "clients": 1, "test": SOME}, "test: 1 client has samples"),
         (
             ROWS,
             {"test": {"clients": 1.0}},
-            r"data.test.clients: should be a number above 0 and below 1 or a list .*, found 1.0",
+            "test.clients: should be a number above 0 and below 1 or a list .*, found 1.0",
         ),
-        (
-            ROWS,
-            {"partition": {"kind": "natural", "column": "ward"}},
-            r"data.partition.column: .*no column 'ward'.*none",
-        ),
-        (
-            ROWS,
-            {"partition": {"kind": "domains", "column": "ward"}},
-            r"data.partition.column: .*no column 'ward'",
-        ),
+        (ROWS, {"partition": "natural(column=ward)"}, "partition.column: .*'ward'.*none"),
+        (ROWS, {"partition": "domains(column=ward)"}, "partition.column: .*no column 'ward'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(arrays, data, said):
-    with pytest.raises(ScenarioError, match=said) as error:
+    with pytest.raises(ScenarioError, match=rf"data\.{said}") as error:
         federations(arrays, **data)
     assert len(str(error.value).splitlines()) == 1
 
@@ -219,20 +201,14 @@ def test_natural_by_a_column_that_the_arrays_bring():
     assert f.client_names.tolist() == ["n", "s"]
     assert not len(f.test_holders.indices)
     assert len(f.test.x) == 30
-    assert [
-        set(f.train.x[rows].ravel().astype(int) % 2)
-        for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
-    ] == [{0}, {1}]
+    assert [set(rows % 2) for rows in held_rows(f)] == [{0}, {1}]
     (f,) = federations(
         ROWS._replace(columns=columns), partition="natural(column=year)", test={"clients": 0.5}
     ).values()
     assert f.client_names.tolist() == [2000, 2001, 2002, 2003] and f.held_out.sum() == 2
     (f,) = federations(arrays, partition="domains(column=year)", clients=8).values()
     assert f.client_names.tolist() == [*range(8)]
-    held = [
-        set(f.train.x[rows].ravel().astype(int) % 4)
-        for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
-    ]
+    held = [set(rows % 4) for rows in held_rows(f)]
     assert [len(values) for values in held] == [1] * 8 and set.union(*held) == {0, 1, 2, 3}
 
 
@@ -254,23 +230,14 @@ def test_a_column_that_the_partition_names_is_no_feature(source, tmp_path, monke
         np.savez(
             tmp_path / "w.npz", x=frame[["age"]].to_numpy(float), y=frame["y"].to_numpy(), **rest
         )
-    (f,) = federations(
-        arrays, **data, test=0, partition={"kind": "natural", "column": "ward"}
-    ).values()
+    (f,) = federations(arrays, **data, test=0, partition="natural(column=ward)").values()
     assert f.client_names.tolist() == ["n", "s"] and f.train.x.shape == (60, 1)
     (f,) = federations(
         arrays, **data, test=0, partition="domains(column=doctor)", clients=5
     ).values()
-    assert [
-        len(set(f.train.x[rows, 0] % 5))
-        for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
-    ] == [1] * 5
-    if source != "npz":
-        assert f.names.features == (
-            "age",
-            "ward=n",
-            "ward=s",
-        )  # what no partition names is a feature
+    assert [len(set(rows % 5)) for rows in held_rows(f)] == [1] * 5
+    if source != "npz":  # what no partition names is a feature
+        assert f.names.features == ("age", "ward=n", "ward=s")
     (by_class,) = federations(arrays, **data, test=0, partition="natural(column=y)").values()
     assert by_class.N == 3 and (by_class.label_counts() > 0).sum() == 3
     with pytest.raises((DataError, ScenarioError), match=r"no (column|array) 'wart'"):

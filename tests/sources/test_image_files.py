@@ -49,12 +49,8 @@ def test_splits_of_emnist(tmp_path):
     assert len(read("idx", str(tmp_path)).x) == 7
     mnist(tmp_path, "emnist-digits-")
     assert len(read("idx", str(tmp_path), split="emnist-digits").x) == 7
-    with pytest.raises(
-        DataError, match="holds emnist-digits, emnist-letters; choose one with `split`"
-    ):
+    with pytest.raises(DataError, match="holds emnist-digits, emnist-letters; choose one with"):
         read("idx", str(tmp_path))
-    with pytest.raises(DataError, match="split: none is called 'x'; there are emnist-digits"):
-        read("idx", str(tmp_path), split="x")
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import own_kinds_of
 
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.federation import federations_of
 from fedsim.assemble.forecast import notes
-from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, Failure
 from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
@@ -82,18 +82,12 @@ def test_channels_first_are_channels_last_in_every_form(tmp_path, form, pixels):
         assert got.remarks and set(got.remarks) <= set(described["notes"])
 
 
-def image_models():
-    """Every model that takes images."""
-    kinds = []
-    for kind, factory in FAMILIES["model"].items():
-        if factory.__module__.startswith("fedsim.models."):
-            kinds.append(kind)
-    sequences = {"char_lstm", "char_gru", "transformer"}
-    return sorted(set(kinds) - sequences)
+OF_SEQUENCES = {"char_lstm", "char_gru", "transformer"}
+OF_FIELDS = {kind for kind, f in own_kinds_of("model").items() if ".fields." in f.__module__}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", image_models())
+@pytest.mark.parametrize("model", sorted(own_kinds_of("model").keys() - OF_SEQUENCES - OF_FIELDS))
 def test_every_model_learns_the_same_of_both(model):
     x = RNG.integers(0, 256, (12, 16, 16, 3), np.uint8)
     losses = []

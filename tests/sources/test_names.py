@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import workbooks
+from conftest import own_kinds_of
 from encoded import FORM, classes, encoded, image_column, saved, typed
 from leaf_sets import written as leaf_written
-from test_image_files import as_idx, binary, records
+from test_image_files import binary, mnist, records
 from tff_sets import emnist
 from tff_sets import written as tff_written
 
@@ -22,11 +23,8 @@ from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
 from fedsim.scenario import read
 
-LATIN, HALF, BEYOND = (
-    b"k\xe4se",
-    b"a\xed\xa0\x80",
-    b"a\xf4\x90\x80\x80",
-)  # ISO 8859-1; U+D800; U+110000
+LATIN = b"k\xe4se"  # ISO 8859-1
+HALF, BEYOND = b"a\xed\xa0\x80", b"a\xf4\x90\x80\x80"  # U+D800; U+110000
 ROWS = 30
 
 
@@ -54,23 +52,15 @@ def table(folder, cell: bytes, header: bytes = b"ward", name="t.csv", **keys):
     return {"kind": "csv", "path": name, **keys}
 
 
-def arrow_texts(cells: list[bytes]) -> pa.Array:
+def arrow_clients(cell: bytes) -> pa.Array:
     """Texts of any bytes, as a writer that does not look gives them."""
-    return pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
-
-
-def arrow_table(cell: bytes) -> pa.Table:
-    return pa.table(
-        {
-            "a": np.arange(ROWS),
-            "y": np.arange(ROWS) % 2,
-            "client": arrow_texts([b"b"] * (ROWS - 1) + [cell]),
-        }
-    )
+    cells = pa.array([b"b"] * (ROWS - 1) + [cell], pa.binary())
+    return pa.Array.from_buffers(pa.string(), ROWS, cells.buffers())
 
 
 def parquet(folder, cell: bytes):
-    pq.write_table(arrow_table(cell), folder / "t.parquet")
+    columns = {"a": np.arange(ROWS), "y": np.arange(ROWS) % 2, "client": arrow_clients(cell)}
+    pq.write_table(pa.table(columns), folder / "t.parquet")
     return {"kind": "parquet", "path": "t.parquet"}
 
 
@@ -98,7 +88,7 @@ def hub(folder, cell: bytes = b"b", names=("a", "b")):
     columns = {
         "image": image_column([image] * ROWS),
         "label": np.arange(ROWS) % 2,
-        "client": arrow_table(cell)["client"],
+        "client": arrow_clients(cell),
     }
     saved(typed(pa.table(columns), {"image": FORM, "label": classes(*names)}), folder / "set")
     return {"kind": "huggingface", "path": "set"}
@@ -132,11 +122,6 @@ def beside(folder, kind: str, write):
     return {"kind": kind, "path": "set"}
 
 
-def mnist(folder) -> None:
-    (folder / "train-images-idx3-ubyte").write_bytes(as_idx(np.zeros((ROWS, 8, 8), np.uint8)))
-    (folder / "train-labels-idx1-ubyte").write_bytes(as_idx(np.zeros(ROWS, np.uint8)))
-
-
 CASES = {  # reader: what has the bad name -> what writes the file and gives its section
     "npz: client, half of a pair": lambda f: npz(f, client=raw(*HALF_OF_A_PAIR)),
     "npz: client, beyond Unicode": lambda f: npz(f, client=raw(*BEYOND_UNICODE)),
@@ -163,10 +148,8 @@ NAMELESS = {"medmnist"}  # archives of numbers
 
 
 def test_every_reader_of_files_has_a_case():
-    own = {
-        kind for kind, make in FAMILIES["dataset"].items() if make.__module__.startswith("fedsim.")
-    }
-    read_files = {kind for kind in own if "path" in FAMILIES["dataset"][kind].__annotations__}
+    own = own_kinds_of("dataset").items()
+    read_files = {kind for kind, make in own if "path" in make.__annotations__}
     assert {title.partition(":")[0] for title in CASES} | NAMELESS == read_files
 
 
@@ -207,13 +190,8 @@ def test_a_split_with_a_bad_name_is_refused(text, tmp_path, monkeypatch):
 def test_samples_of_a_program_are_no_exception(name):
     """Arrays of texts, and of objects."""
     n, bad = 4, ["a", "b", "c", "d\ud800"]
-    fields = {
-        "x": np.eye(n),
-        "y": np.arange(n) % 2,
-        "x_test": np.eye(n),
-        "y_test": np.arange(n) % 2,
-        "client": list("abcd"),
-    }
+    x, y = np.eye(n), np.arange(n) % 2
+    fields = {"x": x, "y": y, "x_test": x, "y_test": y, "client": list("abcd")}
     if name.startswith("y"):
         fields |= {"y": list("abab"), "y_test": list("abab")}
     fields |= {

@@ -17,10 +17,12 @@ from tff_sets import SPOILED, emnist, spoiled, written
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, OutOfMemoryError
 
+BYTES = np.zeros((9, 1), np.uint8)
 X = np.arange(24, dtype=np.float32).reshape(12, 2)
 Y = np.arange(12) % 3
 PIXELS = np.random.default_rng(0).integers(0, 256, (7, 28, 28), np.uint8)
 ROWS = "x is not rows of equally many numbers"
+OF_CLIENTS = {"column": "t", "client": "c"}
 FOLDERS = ("leaf", "idx", "cifar10", "imagefolder")  # kinds that read the folder of the file
 
 
@@ -72,56 +74,37 @@ def images(n: int, *shape: int) -> np.ndarray:
     return np.zeros((n, *shape), "f4")
 
 
-def truncated(share: float) -> Callable[[Path], None]:
-    def write(path: Path) -> None:
-        content = written(path, {"a": emnist(2)}).read_bytes()
-        path.write_bytes(content[: int(share * len(content))])
-
-    return write
+def drawn(**changed: Any) -> Callable[[Path], Path]:
+    """A client with three images, or other fields in their place."""
+    return hdf5(**{"pixels": images(3, 28, 28), "label": Y[:3], **changed})
 
 
+def almost_all(path: Path) -> None:
+    content = written(path, {"a": emnist(2)}).read_bytes()
+    path.write_bytes(content[: int(0.999 * len(content))])
+
+
+HUGE = bytes([0, 0, 8, 3]) + b"\xff" * 12
 CASES = {  # kind -> (what it is for, file, content or what writes it, what is said, keys)
     "npz": [
         ("objects", "a.npz", archive(x=X, y=np.array([{}] * 12)), "y: holds Python objects"),
         ("a bomb", "a.npz", archive(x=np.zeros((200_000, 10)), y=Y), "unpacks from"),
         ("a header that lies", "a.npz", lying_archive(), "but 64 bytes follow"),
         ("a negative shape", "a.npz", stored(b"(12, 2)", b"(-1, 2)"), "a.npz: "),
-        (
-            "code in a header",
-            "a.npz",
-            stored(b"'shape': (12, 2)", b"'shape': exit(1)"),
-            "not a sound npz archive",
-        ),
+        ("code in a header", "a.npz", stored(b"(12, 2)", b"exit(1)"), "not a sound npz archive"),
         ("records", "a.npz", archive(x=np.zeros(12, [("a", "f4")]), y=Y), "x: expected numbers"),
         ("another case", "a.npz", archive(X=X, y=Y), "array 'X' has no meaning here; did you mean"),
         ("a misspelt name", "a.npz", archive(x=X, y=Y, clients=Y), "did you mean 'client'"),
         ("an end too early", "a.npz", stored(b"", b"")[:300], "not a sound npz archive"),
         ("no zip", "a.npz", b"\x93NUMPY", "not a sound npz archive"),
-        ("nothing", "a.npz", b"", "not a sound npz archive"),
         ("another format", "a.npz", medical(), "this is a set of MedMNIST: write kind: medmnist"),
     ],
     "medmnist": [
         ("several labels", "a.npz", medical(14), "several labels for each image (ChestMNIST)"),
-        (
-            "floats",
-            "a.npz",
-            medical(train_images=images(6, 4, 4)),
-            "train_images: expected bytes [n, height, width], found f",
-        ),
+        ("floats", "a.npz", medical(train_images=images(6, 4, 4)), "train_images: expected bytes"),
         ("images alone", "a.npz", medical(test_labels=None), "no array 'test_labels'"),
         ("another archive", "a.npz", archive(x=X, y=Y), "no array 'train_images'; MedMNIST's"),
-        (
-            "too few labels",
-            "a.npz",
-            medical(train_labels=np.zeros((5, 1), np.uint8)),
-            "6 train_images and 5 train_labels",
-        ),
-        (
-            "objects",
-            "a.npz",
-            medical(val_labels=np.array([[1], [None], [2]])),
-            "val_labels: holds Python objects",
-        ),
+        ("too few labels", "a.npz", medical(train_labels=BYTES[:5]), "6 train_images and 5 train_"),
         (
             "two shapes",
             "a.npz",
@@ -153,28 +136,10 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("a bomb", "a.txt", gzip.compress(bytes(10 << 20)), "unpacks to more than"),
         ("an end too early", "a.txt", gzip.compress(b"hello")[:-4], "not a sound gzip file"),
         ("no gzip", "a.txt", b"\x1f\x8bxx", "not a sound gzip file"),
-        (
-            "a misspelt column",
-            "a.csv",
-            b"txt,n\na,1\n",
-            "column: no column 'text'; did you mean 'txt'?",
-            {"column": "text"},
-        ),
-        (
-            "no such client",
-            "a.csv",
-            b"t,n\na,1\n",
-            "client: no column 'who'; there are 't', 'n'",
-            {"column": "t", "client": "who"},
-        ),
+        ("a misspelt column", "a.csv", b"txt,n\na,1\n", "did you mean 'txt'?", {"column": "text"}),
+        ("no such client", "a.csv", b"t,n\na,1\n", "client: no column 'c'; there are", OF_CLIENTS),
         ("two columns", "a.csv", b"t,t\na,1\n", "several columns are called 't'", {"column": "t"}),
-        (
-            "a blank client",
-            "a.csv",
-            b"t,c\nab,\nab,1\n",
-            "row 2, column 'c': no client id",
-            {"column": "t", "client": "c"},
-        ),
+        ("a blank client", "a.csv", b"t,c\nab,\n", "row 2, column 'c': no client id", OF_CLIENTS),
         ("an open quote", "a.csv", b't,n\n"ab,1\n', "not a sound table: ", {"column": "t"}),
     ],
     "leaf": [
@@ -211,12 +176,7 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("half a header", "train-images-idx3-ubyte", as_idx(PIXELS)[:10], "ends within its header"),
         ("too few", "train-images-idx3-ubyte", as_idx(PIXELS)[:-1], "but 5487 bytes follow"),
         ("too many", "train-images-idx3-ubyte", as_idx(PIXELS) + b"x", "but 5489 bytes follow"),
-        (
-            "a huge promise",
-            "train-images-idx3-ubyte",
-            bytes([0, 0, 8, 3]) + b"\xff" * 12,
-            "but 0 bytes follow",
-        ),
+        ("a huge promise", "train-images-idx3-ubyte", HUGE, "but 0 bytes follow"),
         (
             "an end too early",
             "train-images-idx3-ubyte.gz",
@@ -243,7 +203,6 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("half of it", "a/1.png", encoded(PIXELS[0])[:-300], "a/1.png: not a sound image: "),
         ("half a header", "a/1.png", encoded(PIXELS[0])[:20], "a/1.png: not a"),
         ("a bomb", "a/1.png", png_of(50_000, 50_000), "a/1.png: has more than 89478485 pixels"),
-        ("a larger bomb", "a/1.png", png_of(10**9, 10**9), "has more than 89478485 pixels"),
         ("too few", "a/1.png", png_of(9000, 9000, b"\0" * 100), "a/1.png: not a sound image"),
         ("sixteen bits", "a/1.png", encoded(np.zeros((4, 4), np.uint16)), "8 bits in a channel"),
         ("a program", "a/1.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%EndComments\n", "not an image of"),
@@ -254,35 +213,14 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
     "tff_hdf5": [
         ("other fields", "a.h5", hdf5(x=np.zeros(3)), "examples of 'x'; expected pixels, image"),
         ("no labels", "a.h5", hdf5(pixels=images(3, 28, 28)), "label: not a sound HDF5 file"),
-        (
-            "too few labels",
-            "a.h5",
-            hdf5(pixels=images(3, 28, 28), label=np.zeros(2, int)),
-            "expected a whole number for each of 3",
-        ),
-        (
-            "labels that are floats",
-            "a.h5",
-            hdf5(pixels=images(3, 28, 28), label=np.zeros(3)),
-            "found float64 (3,)",
-        ),
-        (
-            "another shape",
-            "a.h5",
-            hdf5(pixels=images(3, 9), label=np.zeros(3, int)),
-            "expected pixels of shape (28, 28)",
-        ),
+        ("too few labels", "a.h5", drawn(label=Y[:2]), "expected a whole number for each of 3"),
+        ("labels that are floats", "a.h5", drawn(label=np.zeros(3)), "found float64 (3,)"),
+        ("another shape", "a.h5", drawn(pixels=images(3, 9)), "expected pixels of shape (28, 28)"),
         ("numbers as texts", "a.h5", hdf5(snippets=np.zeros(3)), "snippets are texts, found float"),
-        (
-            "no samples",
-            "a.h5",
-            hdf5(pixels=images(0, 28, 28), label=np.zeros(0, int)),
-            "no samples",
-        ),
+        ("no samples", "a.h5", drawn(pixels=images(0, 28, 28), label=Y[:0]), "no samples"),
         ("no clients", "a.h5", hdf5(), "not a sound HDF5 file: "),
         ("nothing", "a.h5", b"", "not a sound HDF5 file"),
-        ("half of it", "a.h5", truncated(0.5), "not a sound HDF5 file"),
-        ("almost all of it", "a.h5", truncated(0.999), "not a sound HDF5 file"),
+        ("almost all of it", "a.h5", almost_all, "not a sound HDF5 file"),
     ],
 }
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.data import Pool, federate, iid, prepare
+from fedsim.sources.arrays import validate
 
 RNG = np.random.default_rng(0)
 V, T = 5, 6
@@ -53,7 +55,7 @@ def reference(rounds):
 
 
 def arrays(**more):
-    return fedsim.Arrays(X, Y, CLIENT, X[:7], Y[:7], **more)
+    return fedsim.Arrays(X, Y, CLIENT, X[:7], Y[:7])._replace(**more)
 
 
 @pytest.mark.long
@@ -90,48 +92,35 @@ def test_a_loss_of_rows_counts_for_each_token():
 
 
 @pytest.mark.parametrize(
-    ("data", "change", "message"),
+    ("data", "message"),
     [
-        (arrays(vocabulary=3), {}, "x: row 0 has token 4 at position 0; tokens are 0 to 2"),
-        (
-            fedsim.Arrays(X, np.where(Y < 0, -2, Y)),
-            {},
-            "has label -2; classes are 0, 1, 2, ..., -1: no label",
-        ),
-        (
-            fedsim.Arrays(X, np.full_like(Y, -1), vocabulary=5),
-            {},
-            "y: no token has a label; all labels are -1",
-        ),
-        (
-            fedsim.Arrays(X / 2, Y[:, 0] + 1, vocabulary=5),
-            {},
-            "x: tokens are integers [n, T], found float64 (24, 6)",
-        ),
-        (arrays(labels=["a", "b"]), {}, "labels: 2 names, but y has a class 4"),
-        (
-            arrays(),
-            {"data": {"kind": "supplied", "standardize": True}},
-            "tokens, which have no mean and no scale",
-        ),
-        (arrays(), {"model": {"kind": "mlp"}}, "mlp takes numbers, and these samples are tokens"),
-        (
-            arrays(),
-            {"model": {"kind": "linear", "loss": "squared"}},
-            "squared is for classes and targets that are numbers",
-        ),
-        (arrays(), {"client": {"kind": "fedlc"}}, "fedlc is for samples with one label each"),
-        (
-            arrays(),
-            {"data": {"kind": "supplied", "partition": "dirichlet"}},
-            "every token has a label of its own",
-        ),
+        (arrays(vocabulary=3), "x: row 0 has token 4 at position 0; tokens are 0 to 2"),
+        (arrays(y=np.where(Y < 0, -2, Y)), "has label -2; classes are 0, 1, 2, ..., -1: no label"),
+        (arrays(y=np.full_like(Y, -1)), "y: no token has a label; all labels are -1"),
+        (arrays(x=X / 2, vocabulary=5), "x: tokens are integers [n, T], found float64 (24, 6)"),
+        (arrays(labels=["a", "b"]), "labels: 2 names, but y has a class 4"),
     ],
 )
-def test_refused(data, change, message):
-    own = {} if "model" in change or "standardize" in change.get("data", {}) else {"model": BIGRAM}
+def test_samples_that_are_no_sequences_are_refused(data, message):
+    with pytest.raises(fedsim.DataError) as error:
+        fedsim.run(SCENARIO, data=data, model=BIGRAM)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ("data.standardize=true", "tokens, which have no mean and no scale"),
+        ("data.partition=dirichlet", "every token has a label of its own"),
+        ("model=mlp", "mlp takes numbers, and these samples are tokens"),
+        ("model={kind: linear, loss: squared}", "squared is for classes and targets that are"),
+        ("client.kind=fedlc", "fedlc is for samples with one label each"),
+    ],
+)
+def test_what_is_for_other_samples_is_refused(edit, message):
+    own = {} if edit.startswith("model") else {"model": BIGRAM}
     with pytest.raises((fedsim.ScenarioError, fedsim.DataError)) as error:
-        fedsim.run({**SCENARIO, **change}, data=data, **own)
+        fedsim.run(SCENARIO, data=arrays(), edits=[edit], **own)
     assert message in str(error.value)
 
 
@@ -164,31 +153,18 @@ def test_bytes_are_their_numbers_times_the_scale():
 
 
 def test_bytes_stay_bytes_in_the_federation():
-    from fedsim.data import federate, iid, prepare
-    from fedsim.data.partition import Pool
-
-    sets, classes = prepare(
-        fedsim.Arrays(BYTES, LABELS, scale=1 / 255), test=0.25, seed=0, dtype=np.dtype("float32")
-    )
+    images = fedsim.Arrays(BYTES, LABELS, scale=1 / 255)
+    sets, classes = prepare(images, test=0.25, seed=0, dtype=np.dtype("float32"))
     assert sets.train.x.dtype == sets.test.x.dtype == np.uint8 and sets.scale == 1 / 255
     parts = iid()(Pool(sets.train.y, classes), 4, np.random.default_rng(0))
-    assert (
-        federate(sets, classes, parts).fingerprint()
-        != federate(sets._replace(scale=1.0), classes, parts).fingerprint()
-    )
-    filled, _ = prepare(
-        fedsim.Arrays(BYTES, LABELS, scale=1 / 255),
-        test=0.25,
-        seed=0,
-        dtype=np.dtype("float64"),
-        standardize=True,
-    )
+    unscaled = sets._replace(scale=1.0)
+    prints = [federate(each, classes, parts).fingerprint() for each in (sets, unscaled)]
+    assert prints[0] != prints[1]
+    filled, _ = prepare(images, test=0.25, seed=0, dtype=np.dtype("float64"), standardize=True)
     assert filled.scale == 1.0 and abs(filled.train.x.mean()) < 1e-12
 
 
 def test_bytes_beside_numbers_become_numbers():
-    from fedsim.sources.arrays import validate
-
     pair = fedsim.Arrays(BYTES, LABELS, None, BYTES / 2, LABELS)
     arrays, _ = validate(pair, np.dtype("float32"))
     assert arrays.x.dtype == arrays.x_test.dtype == np.float32

@@ -231,25 +231,15 @@ def test_test_and_validation_samples_never_leak(missing):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(80, 3)), rng.integers(0, 3, 80)
     x[::7, 1] = np.nan
-    split = {
-        "test": 0.25,
-        "validation": 0.25,
-        "server": 5,
-        "seed": 0,
-        "dtype": F32,
-        "missing": missing,
-        "standardize": True,
-    }
-    one = prepare(Arrays(x, y), **split)[0]
-    marked = prepare(
-        Arrays(np.arange(80.0)[:, None], y), **{**split, "missing": "refuse", "standardize": False}
-    )[0]
-    others = (
-        np.concatenate([marked.test.x, marked.validation.x, marked.server.x]).ravel().astype(int)
-    )
+    split = {"test": 0.25, "validation": 0.25, "server": 5, "seed": 0, "dtype": F32}
+    filling = {"missing": missing, "standardize": True}
+    one = prepare(Arrays(x, y), **split, **filling)[0]
+    marked = prepare(Arrays(np.arange(80.0)[:, None], y), **split)[0]
+    apart = np.concatenate([marked.test.x, marked.validation.x, marked.server.x])
+    others = apart.ravel().astype(int)
     changed = x.copy()
     changed[others] = 1e6 * rng.normal(size=(len(others), 3))
-    two = prepare(Arrays(changed, y), **split)[0]
+    two = prepare(Arrays(changed, y), **split, **filling)[0]
     assert np.array_equal(one.train.x, two.train.x) and not np.array_equal(one.test.x, two.test.x)
 
 
@@ -275,14 +265,8 @@ def test_no_rows_are_no_samples(tmp_path):
 def test_a_user_s_array_is_not_written_to():
     x = np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 6.0]])
     before = x.copy()
-    prepare(
-        Arrays(x, np.array([0, 1, 0])),
-        test=0.0,
-        seed=0,
-        dtype=F64,
-        missing="mean",
-        standardize=True,
-    )
+    arrays = Arrays(x, np.array([0, 1, 0]))
+    prepare(arrays, test=0.0, seed=0, dtype=F64, missing="mean", standardize=True)
     np.testing.assert_array_equal(x, before)
 
 
@@ -334,10 +318,8 @@ def test_names_are_part_of_what_a_run_is():
     assert one["data"] == other["data"] and one["partition"] != other["partition"]
     labels = federation(WARDS._replace(y=np.array(["z", "ill", "z", "ill"])))[1].fingerprint()
     assert one["data"] != labels["data"] and one["partition"] == labels["partition"]
-    assert (
-        one["partition"]
-        != federation(WARDS._replace(client=np.array([0, 1, 0, 1])))[1].fingerprint()["partition"]
-    )
+    numbered = federation(WARDS._replace(client=np.array([0, 1, 0, 1])))[1].fingerprint()
+    assert one["partition"] != numbered["partition"]
 
 
 def test_names_come_back_from_tables(tmp_path):
@@ -377,16 +359,16 @@ def test_scales_that_differ_by_orders_get_a_remark():
         "features differ in scale (column 'area' ranges over 4e+03, column 'error' over 0.03), "
         "which slows training; try data.standardize: true"
     )
-    assert (
-        scale_remark(x[:, :1], None)
-        == scale_remark(x[:, 2:], None)
-        == scale_remark(x[:0], None)
-        == ""
-    )
-    assert scale_remark(x.reshape(9, 3, 1), None) == ""  # images
     sparse = np.zeros((1000, 2), np.float32)
     sparse[0, 0], sparse[:500, 1] = 255, 255
-    assert scale_remark(sparse, None) == ""  # flat pixels: one range, however rare
+    for title, features in (
+        ("one feature", x[:, :1]),
+        ("a constant", x[:, 2:]),
+        ("no samples", x[:0]),
+        ("images", x.reshape(9, 3, 1)),
+        ("flat pixels: one range, however rare", sparse),
+    ):
+        assert scale_remark(features, None) == "", title
     for section, count in (({}, 1), ({"standardize": True}, 0)):
         scenario, f = federation(Arrays(x, np.arange(9) % 2), clients=2, **section)
         assert len(data_warnings(scenario, f)) == count
@@ -410,12 +392,6 @@ def test_classes_without_samples_get_a_remark(y, remark):
 
 
 # ------------------------------------------------------------------- what may not be meant, is said
-
-
-def test_thousands_are_not_taken_for_decimals(tmp_path):
-    rows = 'a,n,y\n1,"1,234",0\n2,"2,000",1\n'
-    (line,) = refused(table, tmp_path, rows)
-    assert line.startswith("column 'n': '1,234' has a decimal comma, or one between thousands;")
 
 
 def test_a_frame_without_test_samples_is_told():

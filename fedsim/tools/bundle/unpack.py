@@ -63,7 +63,7 @@ def _unpack(path: Path, folder: Path) -> None:
     """Write the members of a zip into an empty folder."""
     try:
         with path.open("rb") as file:
-            require_short_list(file, "lists too many files")
+            require_short_list(file)
             with zipfile.ZipFile(file) as archive:
                 _require_sound(archive.infolist())
                 size = sum(member.file_size for member in archive.infolist())
