@@ -22,7 +22,7 @@ from fedsim.compose.chains import scheduled as scheduled
 from fedsim.compose.chains import server_step as server_step
 from fedsim.compose.chains import with_row_stage as with_row_stage
 from fedsim.compose.codecs import WRAPPED as WRAPPED
-from fedsim.compose.codecs import as_stages as as_stages
+from fedsim.compose.codecs import as_stage as as_stage
 from fedsim.compose.codecs import codec_stage as codec_stage
 from fedsim.compose.codecs import counting_wraps as counting_wraps
 from fedsim.compose.codecs import decoding as decoding

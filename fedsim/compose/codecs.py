@@ -1,6 +1,6 @@
 """Codecs on the wire: what a message becomes on its way, as a row-wise stage."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -143,14 +143,8 @@ def counting_wraps(rule: Rule, codec: Codec) -> Rule:
     return rule._replace(fold=counting.fold, apply=counting.apply)
 
 
-def as_stages(
-    links: Sequence[Stage | RowStage | Codec | Aim], defence: Defence
-) -> list[Stage | RowStage]:
-    """The links of a wire as stages: codecs encode, and attacks are aimed at the defence."""
-    return [_as_stage(link, defence) for link in links]
-
-
-def _as_stage(link: Stage | RowStage | Codec | Aim, defence: Defence) -> Stage | RowStage:
+def as_stage(link: Stage | RowStage | Codec | Aim, defence: Defence) -> Stage | RowStage:
+    """A link of a wire as a stage: a codec encodes, and an attack is aimed at the defence."""
     if isinstance(link, Aim):
         return link.aim(defence)._replace(name=link.name)
     if isinstance(link, Codec):

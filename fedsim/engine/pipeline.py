@@ -11,7 +11,7 @@ from fedsim.compose import (
     WRAPPED,
     add_reports,
     aggregate_chain,
-    as_stages,
+    as_stage,
     chain,
     counting_wraps,
     decoding,
@@ -128,7 +128,7 @@ class Pipeline:
         self.task = task
         self.drops_nonfinite = drops_nonfinite
 
-        wire_stages = as_stages(wire, self._defence)
+        wire_stages = [as_stage(link, self._defence) for link in wire]
         stages = with_row_stage(server.stages, rule)
         links = [*wire_stages, *stages]
 

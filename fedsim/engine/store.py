@@ -107,7 +107,7 @@ class OnDisk:
         memory = memories.empty(initial, capacity)
         self.capacity = capacity
         self.row_shapes = tree.row_shapes(memory.rows)
-        self.file = RowFile(folder, 0, row_size(memory), N)
+        self.file = RowFile(folder, 0, tree.nbytes(self.row_shapes), N)
         self.loaded = np.zeros((0, self.file.size), np.uint8)  # the rows of the round, as bytes
 
     def load(self, ids: np.ndarray) -> tuple[Memory, np.ndarray]:
@@ -172,8 +172,3 @@ class OnDisk:
 
 
 Store = Resident | OnDisk
-
-
-def row_size(memory: Memory) -> int:
-    """Return the bytes of one client's row."""
-    return sum(int(leaf.nbytes) // leaf.shape[0] for leaf in jax.tree.leaves(memory.rows))

@@ -56,8 +56,8 @@ def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
         moved, squares, m = total
         mean = tree.divide(moved, m)
         length = tree.norm(mean)
-        scale = 2 * jnp.where(m > 0, m, 1) * (length * length + eps)
-        step = jnp.maximum(1, squares / jnp.where(scale > 0, scale, 1))
+        scale = 2 * m * (length * length + eps)
+        step = jnp.maximum(1, tree.divide(squares, scale))
         if average:
             state = Iterate(context.shared["params"])
         return tree.scale(mean, step), state, {}

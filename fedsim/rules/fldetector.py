@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from fedsim import tree
 from fedsim.compose import rule
 from fedsim.rules.gap_statistic import upper_cluster
-from fedsim.rules.secant import Pairs, curvature, no_pairs, product, with_pair
+from fedsim.rules.secant import Pairs, curvature, product, with_pair
 from fedsim.rules.selection import selection_report
 from fedsim.rules.sorting import middle
 from fedsim.tree import Tree
@@ -75,17 +75,17 @@ def fldetector(window: Annotated[int, Ge(1)] = 10) -> Rule:
     def init(params: Tree, present: Array) -> Histories:
         N = present.shape[0]
         dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(params))
-        rows = lambda: jax.tree.map(lambda p: jnp.zeros((N, *p.shape), p.dtype), params)
+        rows = lambda count: jax.tree.map(lambda p: jnp.zeros((count, *p.shape), p.dtype), params)
         nobody = jnp.zeros(N, bool)
         zero = tree.zeros_like(params)
         return Histories(
-            last=rows(),
-            at=rows(),
+            last=rows(N),
+            at=rows(N),
             known=nobody,
             scores=jnp.zeros((N, window), dtype),
             scored=jnp.zeros(N, jnp.int32),
             suspected=nobody,
-            pairs=no_pairs(params, window),
+            pairs=Pairs(rows(window), rows(window)),
             model=zero,
             aggregate=zero,
             rounds=jnp.int32(0),

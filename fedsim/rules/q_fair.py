@@ -47,10 +47,10 @@ def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None =
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         pull = smooth * F**q
 
-        # The sum has a single product: 1. in `fedsim.tree.exact`.
-        h = pull * (1 + q * smooth * lengths * lengths / F)
-        terms = (updates.delta, h / jnp.where(pull > 0, pull, 1))
-        return tree.fold(total, terms, jnp.where(w > 0, w * pull, 0))
+        # A row counts by its pull, so that sums have a single product: 1. in `fedsim.tree.exact`.
+        # The pull of an absent client may be NaN, which the sum leaves out as it does 0.
+        h_by_pull = 1 + q * smooth * lengths * lengths / F
+        return tree.fold(total, (updates.delta, h_by_pull), w * pull)
 
     def finish(total, state, context):
         del context

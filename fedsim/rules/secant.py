@@ -30,12 +30,6 @@ class Curvature(NamedTuple):
     d: Float[Array, " W"]
 
 
-def no_pairs(params: Tree, W: int) -> Pairs:
-    """Space for W pairs."""
-    zeros = lambda: jax.tree.map(lambda p: jnp.zeros((W, *p.shape), p.dtype), params)
-    return Pairs(zeros(), zeros())
-
-
 def with_pair(pairs: Pairs, s: Tree, y: Tree) -> Pairs:
     """Add a pair in place of the oldest, unless its curvature ⟨s, y⟩ is not positive."""
     length = tree.norm(s)

@@ -45,21 +45,15 @@ def bucket(size: Annotated[int, Ge(1)] = 2) -> Stage:
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
-        order = drawn_order(context, updates.arrived)
+        # Present rows in a random order, then the others; a draw depends on the client's id alone.
+        draw_of = lambda id: jax.random.uniform(jax.random.fold_in(context.key, id))
+        draw = jnp.where(updates.arrived, jax.vmap(draw_of)(context.ids), jnp.inf)
+        order = jnp.argsort(draw, stable=True)
         means, is_bucket = bucketed(updates.delta, updates.arrived, order, size)
         delta = tree.select(is_bucket, means, updates.delta)
         return updates._replace(delta=delta, arrived=is_bucket), state, {}
 
     return Stage(apply=apply)
-
-
-def drawn_order(context: Context, present: Bool[Array, " K"]) -> Int[Array, " K"]:
-    """Draw an order of slots: those that reported at random, before the others.
-
-    A client's random number depends on its id alone.
-    """
-    draw = jax.vmap(lambda id: jax.random.uniform(jax.random.fold_in(context.key, id)))(context.ids)
-    return jnp.argsort(jnp.where(present, draw, jnp.inf), stable=True)
 
 
 def bucketed(

@@ -249,12 +249,8 @@ def in_pieces(
 
 def nbytes(tree: Tree) -> int:
     """Bytes of a tree of arrays or shapes in memory; Python's integers, which do not overflow."""
-    return sum(math.prod(leaf.shape) * _itemsize(leaf.dtype) for leaf in jax.tree.leaves(tree))
-
-
-def _itemsize(dtype: Any) -> int:
-    """Bytes of a value; random keys, whose dtype does not say, have 8."""
-    return getattr(dtype, "itemsize", 8)
+    itemsize = lambda leaf: getattr(leaf.dtype, "itemsize", 8)  # 8: of a random key
+    return sum(math.prod(leaf.shape) * itemsize(leaf) for leaf in jax.tree.leaves(tree))
 
 
 def payload_bytes(tree: Tree) -> int:

@@ -17,6 +17,7 @@ from fedsim.tree.arithmetic import Tree, fold
 SMALL_SIDE = 20
 LARGE_SIDE = 100
 FEW = 400
+BLOCK = 2048  # columns of a block of products
 
 
 def by_columns(
@@ -126,14 +127,14 @@ def block_starts(leaves: Sequence[Array], width: int) -> list[int]:
     return list(itertools.accumulate(blocks, initial=0))
 
 
-def block_width(stacked: Tree, most: int) -> int:
+def block_width(stacked: Tree) -> int:
     """Columns of a block, whatever the number of rows is.
 
-    A stack of up to twice `most` columns is one block, rounded up to a multiple of 512.
+    A stack of up to twice `BLOCK` columns is one block, rounded up to a multiple of 512.
     """
     columns = sum(leaf.size // leaf.shape[0] for leaf in jax.tree.leaves(stacked) if leaf.size)
-    if columns > 2 * most:
-        return most
+    if columns > 2 * BLOCK:
+        return BLOCK
     steps = -(-columns // 512)  # rounded up
     return max(512, steps * 512)
 
@@ -213,7 +214,7 @@ def _products(
         return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
 
     zeros = [jnp.zeros((side, side), dtype) for _ in pairs]
-    products = over_blocks(add, zeros, stacked, block_width(stacked, 2048), dtype)
+    products = over_blocks(add, zeros, stacked, block_width(stacked), dtype)
 
     # The tiles on and above the diagonal, and their transposes, as one matrix.
     tile = dict(zip(pairs, products, strict=True))

@@ -6,13 +6,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from by_hand import machines_of
+from by_hand import COHORTS, machines_of, registered
 from numpy.testing import assert_allclose
 from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.compose import FAMILIES
 from fedsim.engine.feedback import update_feedback
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Drawn, Local, Plan, Planner, Population
@@ -27,22 +26,6 @@ from fedsim.study.unpaired import unpaired_lines
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
-COHORTS = {
-    name: factory
-    for name, factory in FAMILIES["cohort"].items()
-    if factory.__module__.startswith("fedsim.")
-}
-OWN: dict[str, dict[str, Any]] = {
-    "listed": {"rounds": [[1, 2], [6]]},
-    "importance": {"size": 3, "floor": 0.6},
-    "poisson": {},
-    "cyclic_poisson": {},
-    "all": {},
-    "power_of_choice": {"size": 3, "candidates": 4},
-    "divfl": {"size": 3, "candidates": 4},
-    "fedcs": {"seconds": 4.0, "candidates": 4},
-    "tifl": {"size": 2, "tiers": 3, "weights": [1.0, 2.0, 1.0]},
-}
 nan, inf = np.nan, np.inf
 
 
@@ -68,8 +51,13 @@ def population(**columns) -> Population:
     return Population(**known | columns)
 
 
-def made(kind: str, **own):
-    return COHORTS[kind](**(OWN.get(kind, {"size": 3}) | own))
+def made(kind: str, **parameters):
+    return registered("cohort")[kind](**parameters)
+
+
+def cohort_of(name: str):
+    kind, parameters = COHORTS[name]
+    return made(kind, **parameters)
 
 
 def ids_of(drawn) -> list[int]:
@@ -79,13 +67,13 @@ def ids_of(drawn) -> list[int]:
 # ------------------------------------------------------------------------------- laws of every kind
 
 
-@pytest.mark.parametrize("kind", COHORTS)
-def test_draws_are_reachable_clients_and_reproducible(kind):
+@pytest.mark.parametrize("name", COHORTS)
+def test_draws_are_reachable_clients_and_reproducible(name):
     """Draws from all clients, from some and from one; each client once unless the cohort repeats.
 
     A draw depends on the generator alone.
     """
-    cohort, whole = made(kind), population()
+    cohort, whole = cohort_of(name), population()
     for r, subset in itertools.product(
         (1, 2, 9), (np.arange(7), np.array([1, 2, 5]), np.array([2]))
     ):
@@ -98,18 +86,18 @@ def test_draws_are_reachable_clients_and_reproducible(kind):
         assert ids_of(cohort.draw(some, r, rng(r))) == ids_of(drawn)
 
 
-@pytest.mark.parametrize("kind", COHORTS)
-def test_a_cohort_reads_only_what_it_declares(kind):
-    cohort, whole = made(kind), population()
+@pytest.mark.parametrize("name", COHORTS)
+def test_a_cohort_reads_only_what_it_declares(name):
+    cohort, whole = cohort_of(name), population()
     history = ("drawn", "last") if "drawn" in cohort.needs else ()
     asked = {name: getattr(whole, name) for name in (*cohort.needs, *history)}
     less = Population(whole.ids, whole.samples, **asked)
     assert ids_of(cohort.draw(less, 3, rng())) == ids_of(cohort.draw(whole, 3, rng()))
 
 
-@pytest.mark.parametrize("kind", [name for name in COHORTS if made(name).share is not None])
-def test_draws_times_factors_have_the_declared_share(kind):
-    cohort, whole, often = made(kind), population(drawn=np.ones(7, int)), np.zeros(12)
+@pytest.mark.parametrize("name", [name for name in COHORTS if cohort_of(name).share is not None])
+def test_draws_times_factors_have_the_declared_share(name):
+    cohort, whole, often = cohort_of(name), population(drawn=np.ones(7, int)), np.zeros(12)
     for r in range(1, 1501):
         drawn = cohort.draw(whole, r, rng([3, r]))
         np.add.at(often, *((drawn.ids, drawn.factor) if isinstance(drawn, Drawn) else (drawn, 1)))
@@ -159,11 +147,12 @@ def test_a_systematic_draw_has_its_size_and_its_probabilities():
 def test_factors_change_no_draw_and_need_a_rule_that_is_a_sum():
     whole = population()
     weighed, plain = (
-        made("importance", unbiased=unbiased).draw(whole, 1, rng()) for unbiased in (True, False)
+        made("importance", size=3, unbiased=unbiased).draw(whole, 1, rng())
+        for unbiased in (True, False)
     )
     assert (
         sorted(plain.tolist()) == ids_of(weighed)
-        and made("importance", unbiased=False).share is None
+        and made("importance", size=3, unbiased=False).share is None
     )
     with pytest.raises(
         ScenarioError, match="importance gives clients factors, and median is no sum in which"
@@ -321,17 +310,10 @@ def test_norms_are_precise_and_sketches_approximate_products():
         products[0, 1] > 0.6 * want[0, 1] > 0
         and np.linalg.norm(whole["sketch"][0] - whole["sketch"][1]) < 15
     )
-    for block in (1, 5):
-        parts = [
-            update_feedback(
-                {name: leaf[i : i + block] for name, leaf in rows.items()}, ("norm", "sketch")
-            )
-            for i in range(0, 10, block)
-        ]
-        for name in ("norm", "sketch"):
-            assert np.array_equal(
-                np.concatenate([part[name] for part in parts]), whole[name][:10], equal_nan=True
-            )
+    for block in np.split(np.arange(12), [1, 6]):  # one row is a case of its own
+        part = update_feedback({name: leaf[block] for name, leaf in rows.items()}, tuple(whole))
+        for name, values in part.items():
+            np.testing.assert_array_equal(values, whole[name][block])
 
 
 # ---------------------------------------------------------- turns, tiers and those that are in time
@@ -376,8 +358,8 @@ def test_tifl_draws_from_one_tier():
 @pytest.mark.parametrize(
     ("kind", "parameters", "said"),
     [
-        ("tifl", {"tiers": 3, "weights": [1.0]}, "1 weights for 3 tiers"),
-        ("tifl", {"tiers": 3, "weights": [0.0] * 3}, "3 weights for 3 tiers"),
+        ("tifl", {"size": 2, "tiers": 3, "weights": [1.0]}, "1 weights for 3 tiers"),
+        ("tifl", {"size": 2, "tiers": 3, "weights": [0.0] * 3}, "3 weights for 3 tiers"),
         ("fedcs", {"candidates": 4, "size": 5}, "4 candidates for a cohort of 5"),
     ],
 )
@@ -425,58 +407,20 @@ def test_the_least_drawn_clients_are_next(federation):
     ]
 
 
-def test_the_least_drawn_of_the_reachable_clients_are_next(federation):
-    """Half of the clients are reachable in turn, and all are drawn equally often in the end."""
-
-    class Turns:
-        clocked = False
-
-        def begin(self, clients, rng):
-            return np.arange(clients.N)
-
-        def reached(self, fixed, moment):
-            return fixed % 2 == moment.round % 2
-
-    plan = plan_of(federation, made("least_participated", size=4), rounds=18, availability=Turns())
-    drawn = np.zeros(12, int)
-    for work in plan.survey.rounds():
-        assert (work.ids % 2 == work.round % 2).all()
-        drawn[work.ids] += 1
-    assert drawn.tolist() == [6] * 12
-
-
-def test_a_client_rests_between_its_rounds_and_so_it_does_after_a_commit(federation):
-    """Twelve clients, four a round: with a gap of 4, the fourth round has nobody to draw."""
-    plan = plan_of(federation, made("separated", size=4, gap=4, most=2), rounds=12)
-    planner, rounds = Planner(plan), list(plan.survey.rounds())
-    assert not plan.pure
-    assert [len(work.ids) for work in rounds] == [4, 4, 4, 0] * 2 + [0] * 4
-    for work, later in itertools.combinations(rounds, 2):
-        if later.round - work.round < 4:
-            assert not {*work.ids.tolist()} & {*later.ids.tolist()}
-    for r in range(1, 6):
-        planner.complete(planner.round(r), {})
-    again = Planner(plan)
-    again.restore(planner.arrays(), 5)
-    assert [again.round(r).ids.tolist() for r in (6, 7)] == [
-        work.ids.tolist() for work in rounds[5:7]
-    ]
-
-
 def test_cohorts_get_seconds_and_classes_from_the_federation(federation):
     cohort = made("fedcs", seconds=4.0, candidates=12)
     speed = np.arange(1.0, 13.0)
     plan = plan_of(federation, cohort, speed=lambda clients, rng: speed)
     assert plan.pure and plan.round(1)[0].ids.tolist() == [0, 1, 2, 3] and plan.expected[0] == 4.0
     assert (
-        plan_of(federation, made("round_robin_by_class")).population.labels.sum()
+        plan_of(federation, made("round_robin_by_class", size=3)).population.labels.sum()
         == federation.sizes.sum()
     )
-    assert plan_of(federation, made("uniform")).population.seconds is None
+    assert plan_of(federation, made("uniform", size=3)).population.seconds is None
 
 
 def test_factors_become_weights_of_the_round(federation):
-    plan = plan_of(federation, made("importance", size=4, by="loss"))
+    plan = plan_of(federation, made("importance", size=4, by="loss", floor=0.6))
     assert plan.expected == (12.0, federation.sizes.sum())
     planner = Planner(plan)
     for losses in ([9.0, 1.0, nan, 1.0], [2.0, 2.0, 2.0, 2.0]):
@@ -505,15 +449,17 @@ def run(**sections) -> fedsim.Result:
 
 def test_the_sentence_on_pairing_names_what_a_cohort_looks_at():
     line = "Cohorts of {} depend on {}, so they are not paired between methods."
-    pairs = {
-        "importance": "update norms",
+    looks_at = {
+        "importance by norm": "update norms",
+        "importance by loss": "losses",
         "oort": "losses",
+        "clustered by similarity": "updates",
         "divfl": "updates",
         "power_of_choice": "losses",
     }
-    for kind in COHORTS:
-        want = [line.format(kind, pairs[kind])] if kind in pairs else []
-        assert unpaired_lines({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}) == want
+    for name, (kind, parameters) in COHORTS.items():
+        want = [line.format(kind, looks_at[name])] if name in looks_at else []
+        assert unpaired_lines({"cohort": {"kind": kind, **parameters}}) == want
 
     uniform = {"kind": "uniform"}
     clustered = {"kind": "clustered", "size": 3, "by": "similarity"}
@@ -551,7 +497,7 @@ def test_what_clients_report_matches_plain_numpy(kind):
         "last": np.zeros(N, int),
         "seconds": np.full(N, float(steps)),
     }
-    cohort, present = COHORTS[kind](**KINDS[kind]), np.flatnonzero(n)
+    cohort, present = made(kind, **KINDS[kind]), np.flatnonzero(n)
     for r in range(1, rounds + 1):
         whole = Population(
             present, n[present], **{name: column[present] for name, column in known.items()}

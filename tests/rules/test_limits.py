@@ -28,6 +28,8 @@ ONE_STEP = {
         1 / (1 + 1),
     ),
     "updates that cancel": ({"kind": "fedexp", "eps": 0.0}, {}, 0.0),
+    "a step is not shortened": ({"kind": "fedexp", "eps": 0.0}, {}, 3.0),
+    "squares are added": (["mean", {"kind": "fedadagrad", "lr": 1.0, "tau": 4.0}], {}, 3 / (5 + 4)),
     "of two clients one reports": ("horvitz_thompson", {"weights": [5, 0]}, 1.0),
     "weights below one": ("nova", {"weights": [0.1, 0.3]}, 4.0),
 }
