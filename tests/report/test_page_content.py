@@ -194,6 +194,10 @@ def test_every_anchor_of_the_navigation_is_there(text):
     assert all(text.count(f'id="{anchor}"') == 1 for anchor in anchors)
 
 
+def test_a_short_table_is_not_folded(text):
+    assert "<details" not in text[text.index('id="table"') : text.index('id="curves"')]
+
+
 def test_names_are_text(text):
     assert HOSTILE not in text and "<img" not in text
 
@@ -296,6 +300,15 @@ def test_marks_of_every_shape_are_hollow_where_nothing_is_clear(shape):
     shown = rows_on_page(Rows([Row("m", "", 2, marks)], Span(0, 1), "score"))
     faces = re.findall(r'<g fill="var\(--(\w+)\)"', shown.drawn)
     assert faces == ["paper" if number == shape else "s2" for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_said"), [("test_accuracy", False), ("personal_accuracy_mean", True)]
+)
+def test_the_page_says_where_best_and_final_are_on_other_samples(metric, is_said):
+    rows = summary_of({"base": SCORES["base"]}, metric)
+    text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
+    assert ("best and the mean of the last rounds are on the other half" in text) == is_said
 
 
 def test_what_is_tuned_stands_in_a_column_of_its_axis():

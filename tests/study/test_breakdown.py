@@ -24,18 +24,12 @@ def rows(attacks=tuple(MEANS)):
     for attack in attacks:
         for method, means in MEANS[attack].items():
             for value, mean in zip(AXIS, means, strict=True):
-                variant = (
-                    f"fleet.malicious={value}, wire={attack}"
-                    if len(attacks) > 1
-                    else f"fleet.malicious={value}"
-                )
-                row = {
-                    "method": method,
-                    "variant": variant,
-                    "fleet.malicious": value,
-                    "metric": "test_accuracy",
-                }
-                made.append({**row, "score": "final", "mean": mean, "sd": 0.01, "seeds": 5})
+                variant = f"fleet.malicious={value}"
+                if len(attacks) > 1:
+                    variant += f", wire={attack}"
+                row = {"method": method, "variant": variant, "fleet.malicious": value}
+                row |= {"metric": "test_accuracy", "score": "final"}
+                made.append({**row, "mean": mean, "sd": 0.01, "seeds": 5})
     return made
 
 
@@ -88,10 +82,10 @@ def test_without_a_significant_gain_from_training_no_method_holds_or_falls():
 
 def test_without_start_models_or_numbers_nothing_falls():
     assert {row["falls"] for row in breakdown_rows(rows(), [])} == {None}
-    assert (
-        breakdown_rows([{**row, "fleet.malicious": "{count: 3}"} for row in rows()], starts(rows()))
-        == []
-    )
+    counted = [{**row, "fleet.malicious": "{count: 3}"} for row in rows()]
+    alone = [row for row in rows() if row["fleet.malicious"] == "0"]
+    for made in (counted, alone):
+        assert breakdown_rows(made, starts(made)) == []
 
 
 def test_where_nobody_is_malicious_no_attack_is_the_worst():
@@ -117,7 +111,7 @@ BACKDOOR = {"kind": "backdoor", "target": 0}
 def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     compared = fedsim.compare(
         {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}},
-        methods=["mean", "median"],
+        methods=["mean"],
         vary={"fleet.malicious": [0, 0.1, 0.3]},
         out=tmp_path / "out",
     )
@@ -126,11 +120,6 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     table = pd.read_csv(tmp_path / "out" / "breakdown.csv")
     assert table.columns.tolist() == list(compared.breakdown.columns)
     assert table["metric"].unique() == ["attack_success"]
-    assert fedsim.compare(
-        {**SCENARIO, "data": {**DATA, "attack": [BACKDOOR]}},
-        methods=["mean"],
-        vary={"fleet.malicious": [0]},
-    ).breakdown.empty
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from fedsim.study.statistics import (
 RNG = np.random.default_rng(5)
 
 
-@pytest.mark.parametrize("n", [3, 6, 10])
+@pytest.mark.parametrize("n", [2, 3, 6, 10])
 def test_paired_differences_match_scipy(n):
     a, b = RNG.normal(0.5, 0.1, n), RNG.normal(0.45, 0.1, n)
     result, test = paired(a, b, larger_is_better=True), stats.ttest_rel(a, b)
@@ -46,20 +46,6 @@ def test_many_pairs_are_tested_on_a_fixed_sample_of_signs():
     d = RNG.normal(0.1, 1, 40)
     assert sign_flip(d) == sign_flip(d) == pytest.approx(stats.ttest_1samp(d, 0).pvalue, abs=0.02)
     assert sign_flip(np.ones(40)) == smallest_p(40) > 0
-
-
-@pytest.mark.long
-def test_the_interval_has_its_nominal_coverage():
-    """4,000 paired samples of ten seeds each."""
-    rng = np.random.default_rng(0)
-    truth, hits = 0.02, 0
-    for _ in range(4000):
-        shared = rng.normal(0.8, 0.05, 10)  # what the seed adds to both methods
-        result = paired(
-            shared + truth + rng.normal(0, 0.02, 10), shared + rng.normal(0, 0.02, 10), True
-        )
-        hits += result.ci_low <= truth <= result.ci_high
-    assert 0.93 <= hits / 4000 <= 0.97
 
 
 def test_equal_scores_have_a_difference_of_0():
@@ -154,6 +140,7 @@ def test_interquartile_mean_profile_and_ranks_match_their_definitions():
     assert low < iqm(scores) < high
     assert stratified(scores) == (low, high)  # drawn with a fixed seed
     assert stratified(np.full((3, 5), 0.5)) == (0.5, 0.5)
+    assert stratified(np.array([[0.0, 1.0]])) == (0.0, 1.0)  # every seed is drawn again
     shares = profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9]))
     assert shares.tolist() == [1.0, 0.75, 0.0]
     assert ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False).tolist() == [

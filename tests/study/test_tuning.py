@@ -3,18 +3,18 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
-from conftest import if_whole
 
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.ranges import Range
 from fedsim.study.edges import edge_lines, ranges_in
+from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
 from fedsim.study.tuning import Trial, sensitivity, tuned
+from fedsim.study.verdict import verdict
 
 SCENARIO = {
     "name": "small",
@@ -87,39 +87,46 @@ def test_a_mapping_tunes_any_path_of_its_method():
     assert scenario.resolved()["compare"]["methods"] == ["fedavg", entry]
 
 
+LR = {"client.lr": [1, 2]}
+OWN = {"method": "fedavg", "tune": LR}
+LOG = {"client.lr": "log(0.1, 1)"}
+
+
 @pytest.mark.parametrize(
-    ("methods", "more", "text"),
+    ("compare", "text"),
     [
-        ("fedprox(mu=0.1||1)", {}, "mu has an empty value; write values with | between them"),
-        ("fedprox(mux=0.1|1)", {}, "mux"),
-        ("fedprox(mu=0.1|x)", {}, "method.mu"),
-        ([{"method": "fedavg", "lable": "x"}], {}, "no key 'lable'; did you mean 'label'"),
+        ({"methods": ["fedprox(mu=0.1||1)"]}, "mu has an empty value; write values with | between"),
+        ({"methods": ["fedprox(mux=0.1|1)"]}, "mux"),
+        ({"methods": ["fedprox(mu=0.1|x)"]}, "method.mu"),
+        ({"methods": [{**OWN, "lable": "x"}]}, "no key 'lable'; did you mean 'label'"),
         (
-            [{"method": "fedavg", "tune": {"client.lr": 0.1}}],
-            {},
+            {"methods": [{**OWN, "tune": {"client.lr": 0.1}}]},
             "tune should be lists of values by path",
         ),
-        ([{"method": "fedavg", "set": "client.lr=1"}], {}, "set should be values by path"),
+        ({"methods": [{**OWN, "set": "client.lr=1"}]}, "set should be values by path"),
+        ({"methods": [OWN], "tune": LR}, "client.lr is tuned with all methods already"),
+        ({"methods": [OWN], "vary": LR}, "client.lr is varied already"),
         (
-            [{"method": "fedavg", "tune": {"client.lr": [1, 2]}}],
-            {"tune": {"client.lr": [1, 2]}},
-            "client.lr is tuned with all methods already",
-        ),
-        (
-            [{"method": "fedavg", "tune": {"client.lr": [1, 2]}}],
-            {"vary": {"client.lr": [1]}},
-            "client.lr is varied already",
-        ),
-        (
-            "fedprox(" + ",".join(f"a{i}=1|2" for i in range(20)) + ")",
-            {},
+            {"methods": ["fedprox(" + ",".join(f"a{i}=1|2" for i in range(20)) + ")"]},
             "2 x 1 x 1048576 x 1 = 2097152 combinations",
+        ),
+        ({"tune": {"client.lr": "log(1, 1)"}, "budget": 4}, "LOW has to be below HIGH"),
+        ({"tune": {"client.lr": "log(0, 1)"}, "budget": 4}, "a logarithm needs LOW above 0"),
+        ({"tune": {"client.lr": "log(0.1)"}, "budget": 4}, "takes two numbers"),
+        ({"tune": {"client.lr": "normal(0, 1)"}, "budget": 4}, "or a range: uniform"),
+        ({"tune": LOG}, "set compare.budget=16"),
+        ({"tune": LOG, "budget": 0}, "compare.budget: should be"),
+        ({"tune": LR, "budget": 4}, "nothing is tuned over a range"),
+        ({"methods": ["fedprox(mu=log(1, 0.1))"], "budget": 4}, "LOW has to be below HIGH"),
+        (
+            {"methods": ["fedsam"], "ranges": True, "budget": 4},
+            "fedsam: its files do not say what it is tuned",
         ),
     ],
 )
-def test_what_cannot_be_tuned_is_refused_in_one_line(methods, more, text):
+def test_what_cannot_be_tuned_is_refused_in_one_line(compare, text):
     with pytest.raises(ScenarioError) as refusal:
-        design_of(read(SCENARIO), methods, **more)
+        design_of(read({**SCENARIO, "compare": {"methods": ["fedavg"], **compare}}))
     assert text in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
@@ -146,6 +153,10 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     assert line == (
         "m is best with the smallest μ (mu) tried, 0.01 of 0.01, 0.1, 1: try smaller values, too."
     )
+    tables = {"compare": [], "summary": [], "tuning": row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1])}
+    about = verdict(findings_of(tables, "m", scenario={}), ["mu"])
+    assert about.edges == about.lines[1:] == [line]
+
     (line,) = edge_lines(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"], {})
     assert "the largest μ (mu)" in line
     assert "try larger values" in line
@@ -172,28 +183,6 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
 )
 def test_a_choice_inside_its_grid_gets_no_remark(rows):
     assert edge_lines(rows, ["mu", "another"], {}) == []
-
-
-@if_whole
-@pytest.mark.long
-def test_a_comparison_reports_the_chosen_settings_and_remarks_on_edges(tmp_path):
-    methods = "mean,fedprox(mu=0.01|1),fedadam(lr=1e-4|1e-3|1e-2)"
-    comparison = fedsim.compare(
-        {**SCENARIO, "evaluate": {"metric": "test_loss"}}, methods, out=tmp_path / "out"
-    )
-    tuning = pd.read_csv(tmp_path / "out/tuning.csv")
-    assert tuning["method"].tolist() == ["fedprox(mu=tuned)"] * 2 + ["fedadam(lr=tuned)"] * 3
-    chosen = tuning[tuning["chosen"] == 1].set_index("method")["tuned"]
-    table = comparison.table.set_index("method")["tuned"]
-    assert all(table[method] == chosen[method] for method in chosen.index)
-    assert pd.isna(table["mean"])
-    assert len(comparison.summary) == 6
-    assert set(comparison.summary["method.lr"].dropna()) == {1e-2}
-    assert comparison.edges == [line for line in comparison.verdict if "try larger values" in line]
-    assert len(comparison.edges) == 1
-    assert fedsim.verify(tmp_path / "out").equal
-    again = fedsim.compare(tmp_path / "out/scenario.yaml", out=tmp_path / "again")
-    assert again.table.equals(comparison.table)
 
 
 def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
@@ -330,27 +319,6 @@ def test_a_small_range_is_tried_as_a_whole():
     assert len(tried["fedavg"]) == 6
     few = settings_by_method({**compare, "budget": 5}, tune=["client.epochs=integers(1, 6)"])
     assert len({setting["client.epochs"] for setting in few["fedavg"]}) == 5
-
-
-@pytest.mark.parametrize(
-    ("compare", "text"),
-    [
-        ({"tune": {"client.lr": "log(1, 1)"}}, "LOW has to be below HIGH"),
-        ({"tune": {"client.lr": "log(0, 1)"}}, "a logarithm needs LOW above 0"),
-        ({"tune": {"client.lr": "log(0.1)"}}, "takes two numbers"),
-        ({"tune": {"client.lr": "normal(0, 1)"}}, "or a range: uniform"),
-        ({"tune": {"client.lr": "log(0.1, 1)"}, "budget": None}, "set compare.budget=16"),
-        ({"tune": {"client.lr": "log(0.1, 1)"}, "budget": 0}, "compare.budget: should be"),
-        ({"tune": {"client.lr": [0.1, 1]}}, "nothing is tuned over a range"),
-        ({"methods": ["fedprox(mu=log(1, 0.1))"]}, "LOW has to be below HIGH"),
-        ({"methods": ["fedsam"], "ranges": True}, "fedsam: its files do not say what it is tuned"),
-    ],
-)
-def test_ranges_that_cannot_be_searched_are_refused_in_one_line(compare, text):
-    with pytest.raises(ScenarioError) as refusal:
-        design_of(read({**SCENARIO, "compare": {"methods": ["fedavg"], "budget": 4, **compare}}))
-    assert text in str(refusal.value)
-    assert "\n" not in str(refusal.value)
 
 
 def test_ranges_of_a_methods_files_are_used_where_the_scenario_says_so():

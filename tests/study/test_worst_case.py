@@ -1,19 +1,16 @@
 """Methods under the worst of several attacks: table, sentences, page and figure, by hand."""
 
 import itertools
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import if_whole
 from scipy import stats
+from test_page_content import record
 
-import fedsim
+from fedsim.report import page
 from fedsim.report.context import context_of
-from fedsim.report.derived import derived_files
 from fedsim.report.figures import figures_of_attacks
-from fedsim.report.results import rows_of
 from fedsim.study.attack_findings import worst_case_findings
 from fedsim.study.conclusions import conclusions
 from fedsim.study.exchange import beyond, exchanged, worst_apart
@@ -202,32 +199,11 @@ def test_the_figure_has_a_number_for_every_pair():
     assert len(second.axes) == 1
 
 
-@if_whole
-@pytest.mark.long
-def test_a_comparison_of_attacks_as_a_user_makes_it(tmp_path):
-    scenario = {
-        "name": "grid",
-        "rounds": 3,
-        "seeds": 2,
-        "data": {"kind": "digits", "clients": 10},
-        "client": {"lr": 0.1, "batch": 10, "epochs": 1},
-        "fleet": {"malicious": 0.2},
-        "wire": [{"kind": "sign_flip", "scale": 5}],
-        "evaluate": {"every": 3},
-    }
-    wires = [[], [{"kind": "sign_flip", "scale": 5}], [{"kind": "nonfinite"}]]
-    compared = fedsim.compare(
-        scenario, methods=["mean", "median"], vary={"wire": wires}, out=tmp_path / "out"
-    )
-    table = pd.read_csv(tmp_path / "out" / "worst.csv")
-    assert table["method"].tolist() == ["median", "mean"] == compared.worst["method"].tolist()
-    few = "2 seeds are too few, 6 would do"
-    assert compared.verdict[0] == f"No clear difference under 2 attacks: {few}."
-    record = json.loads((tmp_path / "out" / "run.json").read_text())
-    frames = {"summary": compared.summary, "compare": compared.table, "rounds": compared.rounds}
-    files = derived_files(frames, record)
-    text = files["report.html"].decode()
+def test_the_page_shows_every_method_under_every_attack():
+    rows = summary(seeds=2)
+    found = {**conclusions(rows, [], "a", "final", ["wire"]), "summary": rows}
+    frames = {name: pd.DataFrame(table) for name, table in found.items()}
+    written = record(kind="compare", baseline="a", score="final", cells=[])
+    text = page.page_of([page.Source(written, frames)]).decode()
     assert "Every method under every attack" in text
-    assert text.count(' worst">') == 2
-    assert files["figures/attacks.png"].startswith(b"\x89PNG")
-    assert rows_of(table)[0]["attack"] == "wire=[{kind: sign_flip, scale: 5}]"
+    assert text.count(' worst">') == 3 * 2  # methods and other variations
