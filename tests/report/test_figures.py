@@ -166,13 +166,16 @@ def test_two_seeds_are_thin_and_their_mean_bold():
 
 def test_three_seeds_are_a_mean_and_a_band_from_the_lowest_to_the_highest():
     frame = rows(seeds=3)
-    axes = figures.figure_of_curves(frame, context_of(SCENARIO)).axes[0]
+    figure = figures.figure_of_curves(frame, context_of(SCENARIO))
+    axes = figure.axes[0]
     wide = frame.pivot(index="round", columns="seed", values="test_accuracy")
     assert drawn(axes)["test_accuracy"][1] == pytest.approx(wide.mean(axis=1).tolist())
     corners = axes.patches[0].get_path().vertices
     for number, row in wide.iterrows():
         at = corners[corners[:, 0] == number][:, 1]
         assert (at.min(), at.max()) == (row.min(), row.max())
+    said = " ".join(words(figure))
+    assert "small" in said and "3 seeds: mean and range" in said
 
 
 def test_every_method_has_a_line_a_colour_and_its_name():
@@ -275,19 +278,16 @@ def test_any_frame_can_be_drawn(name):
     assert files["curves.png"].startswith(b"\x89PNG") and files["curves.svg"].endswith(b"</svg>\n")
 
 
-def test_small_print_says_what_was_run():
-    said = " ".join(words(figures.figure_of_curves(rows(seeds=3), context_of(SCENARIO))))
-    assert "small" in said
-    assert "3 seeds: mean and range" in said
-
-
 def test_bars_and_map_are_the_counts_of_every_client():
     held = counts(5, 3)
-    bars, map_ = figures.figure_of_partition(held, context_of(SCENARIO)).axes
+    figure = figures.figure_of_partition(held, context_of(SCENARIO), seed=7)
+    bars, map_ = figure.axes
     assert [bar.get_height() for bar in bars.patches] == held.sizes.tolist()
     shades = shades_in(map_, held)
     order = np.argsort(held.samples.ravel(), kind="stable")
     assert (np.diff(shades.ravel()[order]) >= 0).all()  # the more, the darker
+    said = " ".join(words(figure))
+    assert "dirichlet(alpha=0.3), 5 clients, " in said and "seed 7" in said
 
 
 def shades_in(axes, held):
@@ -321,11 +321,6 @@ def test_targets_that_are_no_classes_have_bars_only():
     held = LabelCounts(np.arange(3), [], np.array([[4], [0], [9]]))
     figure = figures.figure_of_partition(held, context_of(SCENARIO))
     assert [[bar.get_height() for bar in axes.patches] for axes in figure.axes] == [[4, 0, 9]]
-
-
-def test_the_partition_is_named_with_its_parameters_and_seed():
-    said = " ".join(words(figures.figure_of_partition(counts(30, 4), context_of(SCENARIO), seed=7)))
-    assert "dirichlet(alpha=0.3), 30 clients, " in said and "seed 7" in said
 
 
 @pytest.mark.long
