@@ -12,7 +12,6 @@ from fedsim.scenario.ranges import Range
 from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
-from fedsim.study.methods import methods_of
 from fedsim.study.tuning import Trial, sensitivity, tuned
 from fedsim.study.verdict import verdict
 
@@ -25,26 +24,56 @@ SCENARIO = {
 }
 
 
-def tried(methods, **more):
-    """(method, tuned, what is run, edits) of every cell."""
-    cells = design_of(read(SCENARIO), methods, **more).cells
-    return [(cell.method, cell.tuned, cell.definition, cell.edits) for cell in cells]
+PROX = "fedprox(mu=tuned)"
+OF_ANY_PATH = {
+    "method": "fedprox(mu=0.1|1)",
+    "label": "prox",
+    "set": {"client.epochs": 2},
+    "tune": {"client.lr": [0.1, 0.2]},
+}
 
 
-def test_a_method_has_settings_of_its_own():
-    assert tried("fedavg, fedprox(mu = 0.01 | 1)") == [
-        ("fedavg", {}, "fedavg", ()),
-        ("fedprox(mu=tuned)", {"method.mu": 0.01}, "fedprox(mu=0.01)", ()),
-        ("fedprox(mu=tuned)", {"method.mu": 1}, "fedprox(mu=1)", ()),
-    ]
+@pytest.mark.parametrize(
+    ("why", "methods", "tune", "tried"),
+    [
+        ("its own", "fedavg, fedprox(mu = 0.01 | 1)", None, [("fedavg",), (PROX, 0.01), (PROX, 1)]),
+        (
+            "common ones, with every method",
+            "fedavg,fedprox(mu=0.1|1)",
+            {"client.lr": [0.1, 0.2]},
+            [
+                ("fedavg", 0.1),
+                ("fedavg", 0.2),
+                (PROX, 0.1, 0.1),
+                (PROX, 0.2, 0.1),
+                (PROX, 0.1, 1),
+                (PROX, 0.2, 1),
+            ],
+        ),
+        (
+            "any path",
+            ["fedavg", OF_ANY_PATH],
+            None,
+            [
+                ("fedavg",),
+                ("prox", 0.1, 0.1),
+                ("prox", 0.1, 0.2),
+                ("prox", 1, 0.1),
+                ("prox", 1, 0.2),
+            ],
+        ),
+    ],
+)
+def test_a_method_has_settings(why, methods, tune, tried):
+    cells = design_of(read(SCENARIO), methods, tune=tune).cells
+    assert [(cell.method, *cell.tuned.values()) for cell in cells] == tried, why
+
+
+def test_what_is_run_has_the_values_of_a_setting():
     cells = design_of(read(SCENARIO), "fedadam(lr=0.1|1,tau=0.5,b1=0|0.9)").cells
     links = [cell.scenario.spec.server[-1] for cell in cells]
-    assert [(link.lr, link.tau, link.b1) for link in links] == [
-        (0.1, 0.5, 0),
-        (0.1, 0.5, 0.9),
-        (1, 0.5, 0),
-        (1, 0.5, 0.9),
-    ]
+    values = [(0.1, 0.5, 0), (0.1, 0.5, 0.9), (1, 0.5, 0), (1, 0.5, 0.9)]
+    assert [(link.lr, link.tau, link.b1) for link in links] == values
     assert cells[1].key_columns == {
         "method": "fedadam(lr=tuned,tau=0.5,b1=tuned)",
         "tuned": "method.lr=0.1, method.b1=0.9",
@@ -52,39 +81,12 @@ def test_a_method_has_settings_of_its_own():
         "method.b1": 0.9,
     }
 
-
-def test_common_settings_are_tried_with_every_method():
-    cells = tried("fedavg,fedprox(mu=0.1|1)", tune={"client.lr": [0.1, 0.2]})
-    assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
-        ("fedavg", 0.1),
-        ("fedavg", 0.2),
-        ("fedprox(mu=tuned)", 0.1, 0.1),
-        ("fedprox(mu=tuned)", 0.2, 0.1),
-        ("fedprox(mu=tuned)", 0.1, 1),
-        ("fedprox(mu=tuned)", 0.2, 1),
-    ]
-
-
-def test_a_mapping_tunes_any_path_of_its_method():
-    entry = {
-        "method": "fedprox(mu=0.1|1)",
-        "label": "prox",
-        "set": {"client.epochs": 2},
-        "tune": {"client.lr": [0.1, 0.2]},
-    }
-    cells = tried(["fedavg", entry])
-    assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
-        ("fedavg",),
-        ("prox", 0.1, 0.1),
-        ("prox", 0.1, 0.2),
-        ("prox", 1, 0.1),
-        ("prox", 1, 0.2),
-    ]
-    assert cells[2][3] == ("client.epochs=2", "client.lr=0.2")
-    assert cells[2][2] == "fedprox(mu=0.1)"
-    assert methods_of([entry])[0].entry == entry  # as in the resolved scenario
-    scenario = design_of(read({**SCENARIO, "compare": {"methods": ["fedavg", entry]}})).scenario
-    assert scenario.resolved()["compare"]["methods"] == ["fedavg", entry]
+    section = {"methods": ["fedavg", OF_ANY_PATH]}
+    design = design_of(read({**SCENARIO, "compare": section}))
+    assert design.scenario.resolved()["compare"]["methods"] == section["methods"]
+    prox = design.cells[2]
+    assert prox.edits == ("client.epochs=2", "client.lr=0.2")
+    assert prox.definition == "fedprox(mu=0.1)"
 
 
 LR = {"client.lr": [1, 2]}

@@ -1,6 +1,7 @@
 """Methods under the worst of several attacks: table, sentences, page and figure, by hand."""
 
-import itertools
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -27,23 +28,13 @@ SCORES = {  # by attack and method, for alpha 1; one less for alpha 0.1
 
 def summary(seeds=8):
     rng, rows = np.random.default_rng(0), []
-    for alpha, less in ((1, 0.0), (0.1, 0.05)):
-        for wire, scores in SCORES.items():
-            for method, score in scores.items():
-                variant = f"wire={wire}, data.partition.alpha={alpha}"
-                axes = {"variant": variant, "wire": wire, "data.partition.alpha": str(alpha)}
-                for seed in range(seeds):
-                    value = score - less + 0.001 * rng.standard_normal()
-                    rows.append(
-                        {
-                            "method": method,
-                            **axes,
-                            "seed": seed,
-                            "metric": "test_accuracy",
-                            "final": value,
-                            "diverged": 0,
-                        }
-                    )
+    for (alpha, less), (wire, scores) in product(((1, 0.0), (0.1, 0.05)), SCORES.items()):
+        variant = f"wire={wire}, data.partition.alpha={alpha}"
+        axes = {"variant": variant, "wire": wire, "data.partition.alpha": str(alpha)}
+        for (method, score), seed in product(scores.items(), range(seeds)):
+            value = score - less + 0.001 * rng.standard_normal()
+            row = {"method": method, **axes, "seed": seed, "metric": "test_accuracy"}
+            rows.append({**row, "final": value, "diverged": 0})
     return rows
 
 
@@ -57,34 +48,24 @@ def found_in(rows):
 def test_the_worst_attack_has_the_lowest_mean_and_no_attack_does_not_count():
     rows = summary()
     table = pd.DataFrame(worst_cases(rows, "final"))
-    assert (
-        table["variant"].tolist()
-        == ["data.partition.alpha=1"] * 3 + ["data.partition.alpha=0.1"] * 3
-    )
+    first, second = (f"data.partition.alpha={alpha}" for alpha in (1, 0.1))
+    assert table["variant"].tolist() == [first] * 3 + [second] * 3
     assert table["method"].tolist() == ["b", "c", "a"] * 2
     assert set(table["attacks"]) == {2}
     assert set(table["best"]) == {"b"}
-    assert table["attack"].tolist()[:3] == [
-        "wire=[gaussian]",
-        *["wire=[{kind: sign_flip, scale: 5}]"] * 2,
-    ]
-    frame = pd.DataFrame(rows)
-    scores = lambda method, attack: frame.query("method == @method and variant == @attack")[
-        "final"
-    ].to_numpy()
-    b = scores("b", "wire=[gaussian], data.partition.alpha=1")
-    others = [
-        scores(m, "wire=[{kind: sign_flip, scale: 5}], data.partition.alpha=1") for m in ("c", "a")
-    ]
-    first = table.iloc[0]
-    assert (first["mean"], first["ci_low"], first["ci_high"]) == pytest.approx(
-        (b.mean(), *interval(b)), rel=1e-12
-    )
-    assert first["sd"] == pytest.approx(b.std(ddof=1))
-    assert all((b > other).all() for other in others)
+    flipped, noise = "wire=[{kind: sign_flip, scale: 5}]", "wire=[gaussian]"
+    assert table["attack"].tolist()[:3] == [noise, flipped, flipped]
+
+    scores = pd.DataFrame(rows).groupby(["method", "variant"])["final"].apply(np.array)
+    best = scores["b", f"{noise}, {first}"]
+    of_best = table.iloc[0]
+    ends = of_best["mean"], of_best["ci_low"], of_best["ci_high"]
+    assert ends == pytest.approx((best.mean(), *interval(best)), rel=1e-12)
+    assert of_best["sd"] == pytest.approx(best.std(ddof=1))
+    assert all((best > scores[method, f"{flipped}, {first}"]).all() for method in "ca")
     pairs = 2 * 3  # of methods, under two variations
     assert table["p_adjusted"].tolist()[1:3] == [pairs * 2 / 2**8] * 2
-    assert np.isnan(first["p_adjusted"])
+    assert np.isnan(of_best["p_adjusted"])
 
 
 def test_a_diverged_run_counts_as_the_worst():
@@ -123,11 +104,10 @@ def test_the_exchange_test_finds_the_worst_attacks_again():
     gap = lambda a, b: abs(a.mean(0).min() - b.mean(0).min())
     observed = gap(one, other)
     hits = 0
-    for signs in itertools.product((False, True), repeat=5):
+    for signs in product((False, True), repeat=5):
         swapped = np.array(signs)[:, None]
-        hits += (
-            gap(np.where(swapped, other, one), np.where(swapped, one, other)) >= observed - 1e-12
-        )
+        apart = gap(np.where(swapped, other, one), np.where(swapped, one, other))
+        hits += apart >= observed - 1e-12
     assert exchanged(one, other) == exchanged(other, one) == hits / 2**5
 
 
@@ -135,14 +115,9 @@ def test_under_one_attack_the_exchange_test_is_the_paired_test():
     rng = np.random.default_rng(4)
     one, other = rng.normal(0.3, 1, (2, 7, 1))
     d = (one - other)[:, 0]
-    assert (
-        exchanged(one, other)
-        == stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue
-    )
-    greater = stats.permutation_test(
-        (d,), np.mean, permutation_type="samples", alternative="greater"
-    ).pvalue
-    assert beyond(one, other) == greater
+    flipped = partial(stats.permutation_test, (d,), np.mean, permutation_type="samples")
+    assert exchanged(one, other) == flipped().pvalue
+    assert beyond(one, other) == flipped(alternative="greater").pvalue
 
 
 def test_infinite_losses_are_tested_by_their_rank():
