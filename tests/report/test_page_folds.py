@@ -9,8 +9,7 @@ from test_page_content import SCENARIO, SCORES, plain, record, summary_of, table
 from fedsim.report import page
 from fedsim.report.page import folding, table
 from fedsim.report.page.opening import opening_axis
-from fedsim.study.cost_axes import BYTES
-from fedsim.study.costs import cost_rows
+from fedsim.study.conclusions import conclusions
 
 REASON = "the loss of seed 2 is not finite in round 7"
 
@@ -74,8 +73,8 @@ def test_bytes_that_are_equal_for_all_are_folded_behind_the_table():
     tables["rounds"]["clients_sampled"] = 3
     tables["summary"]["bytes_to_target"] = 100.0
     runs = [{**row, "bytes_to_target": 100.0} for row in rows]
-    costs = cost_rows(BYTES, runs, tables["rounds"].to_dict("records"), "final", [])
-    tables["bytes"] = pd.DataFrame(costs)
+    found = conclusions(runs, [], "base", "final", [], tables["rounds"].to_dict("records"))
+    tables["bytes"] = pd.DataFrame(found["bytes"])
     text = page_text(comparison(), tables)
     (fold,) = [fold for fold in folds(text) if "What it costs in bytes" in fold]
     assert "<summary>What it costs in bytes: the same for all methods in a round</summary>" in fold
