@@ -118,6 +118,13 @@ def test_a_comparison_by_the_success_of_an_attack(tmp_path):
     assert table.columns.tolist() == list(compared.breakdown.columns)
     assert table["metric"].unique() == ["attack_success"]
 
+    # What an earlier comparison wrote and this one has no rows of is deleted.
+    earlier = tmp_path / "earlier/seconds.csv"
+    earlier.parent.mkdir()
+    earlier.write_text("method\n")
+    compared.save(earlier.parent)
+    assert (earlier.parent / "breakdown.csv").exists() and not earlier.exists()
+
 
 @pytest.mark.parametrize(
     ("data", "text"),
