@@ -187,13 +187,26 @@ def test_a_choice_inside_its_grid_gets_no_remark(rows):
     assert edge_lines(rows, ["mu", "another"], {}) == []
 
 
+def setting_of(lr):
+    """The key columns of a setting."""
+    return {"method": "m", "tuned": f"client.lr={lr}", "client.lr": lr}
+
+
+def trial(setting, validation, status=None, steps=0):
+    """A setting with its validation scores by seed; without a test score where it has a status."""
+    rounds, summary = [], []
+    for seed, score in enumerate(validation):
+        of_run = status or ("failed" if score is None else None)
+        final = None if of_run else score
+        rounds.append({"seed": seed, "validation_accuracy": score})
+        summary.append({"seed": seed, "final": final, "diverged": 0, "status": of_run})
+    timing = [{"local_steps": 0}, {"local_steps": steps}]
+    return Trial(setting_of(setting), rounds, summary, timing)
+
+
 def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
     """Its validation score is that of the initial model, here better than the other setting's."""
-    trials = []
-    for setting, score, status in ((0.1, 0.9, "not_run"), (0.2, 0.4, None)):
-        rounds = [{"seed": 0, "validation_accuracy": score}]
-        summary = [{"seed": 0, "final": None if status else score, "diverged": 0, "status": status}]
-        trials.append(Trial({"method": "m", "client.lr": setting}, rounds, summary))
+    trials = [trial(0.1, [0.9], "not_run"), trial(0.2, [0.4])]
     best, rows = tuned(trials, "test_accuracy", "final")
     assert best == 1
     assert [row["test_mean"] for row in rows] == [None, 0.4]
@@ -202,16 +215,18 @@ def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
 def test_under_how_many_seeds_a_setting_is_the_best_is_counted():
     """The first of ties counts; a run without a score is not the best of any seed."""
     scores = {0.1: [0.5, 0.6, 0.7], 0.2: [0.5, 0.9, 0.6], 0.3: [None, 0.1, 0.8]}
-    trials = []
-    for setting, values in scores.items():
-        rounds = [{"seed": seed, "validation_accuracy": v} for seed, v in enumerate(values)]
-        summary = []
-        for seed, value in enumerate(values):
-            status = "failed" if value is None else None
-            summary.append({"seed": seed, "final": value, "diverged": 0, "status": status})
-        trials.append(Trial({"method": "m", "client.lr": setting}, rounds, summary))
+    trials = [trial(setting, values) for setting, values in scores.items()]
     _, rows = tuned(trials, "test_accuracy", "final")
     assert [row["best_seeds"] for row in rows] == [1, 1, 1]
+
+
+def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():
+    """A trial that failed took none."""
+    failed = Trial(setting_of(3), [], [])
+    trials = [trial(1, [0.5], steps=700), trial(2, [0.5], steps=700), failed]
+    _, rows = tuned(trials, "test_accuracy", "final")
+    assert [row["local_steps"] for row in rows] == [700, 700, 0]
+    assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 1400
 
 
 def drawn_rows(values, best, method="m"):
@@ -267,21 +282,6 @@ def test_pure_noise_seldom_has_its_best_settings_in_an_outer_tenth():
     assert abs(lines / repeats - expected) < 4 * math.sqrt(expected / repeats)
 
 
-def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():
-    """A trial that failed took none."""
-    summary = [{"seed": 0, "metric": "test_accuracy", "final": 0.5, "diverged": 0}]
-    rounds = [{"seed": 0, "validation_accuracy": 0.5}]
-    timing = [{"local_steps": 0}, {"local_steps": 700}]
-    trials = [
-        Trial({"method": "m", "tuned": "lr=1"}, rounds, summary, timing),
-        Trial({"method": "m", "tuned": "lr=2"}, rounds, summary, timing),
-        Trial({"method": "m", "tuned": "lr=3"}, [], []),
-    ]
-    _, rows = tuned(trials, "test_accuracy", "final")
-    assert [row["local_steps"] for row in rows] == [700, 700, 0]
-    assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 1400
-
-
 def settings_by_method(compare, **more):
     """What is tried of every method of a comparison."""
     cells = design_of(read({**SCENARIO, "compare": compare}), **more).cells
@@ -298,11 +298,8 @@ def test_ranges_are_drawn_with_common_numbers_and_one_budget():
     compare["budget"] = 5
     settings = settings_by_method(compare)
 
-    assert {method: len(tried) for method, tried in settings.items()} == {
-        "fedavg": 5,
-        "prox": 5,
-        "adam": 5,
-    }
+    counts = {method: len(tried) for method, tried in settings.items()}
+    assert counts == {"fedavg": 5, "prox": 5, "adam": 5}
     rates = {m: [tried["client.lr"] for tried in settings[m]] for m in settings}
     assert rates["fedavg"] == rates["prox"] == rates["adam"]
     assert all(0.01 <= rate <= 1 and len(f"{rate:g}") <= 7 for rate in rates["fedavg"])
