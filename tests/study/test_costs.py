@@ -30,7 +30,7 @@ from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import holm, interval
 from fedsim.study.verdict import verdict
-from fedsim.study.words import call_of, variation_in_words
+from fedsim.study.words import call_of
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
 REPORTS = ROOT / "reports"
@@ -406,20 +406,6 @@ def test_settings_of_a_round_are_compared_and_machines_are_not():
     in_time = groups(TIME, variants)
     assert len(in_time) == 2
     assert set(map(tuple, in_time.values())) == {("deadline 1 s", "deadline 2 s")}
-
-
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    {
-        "wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]": "error_feedback(top_k(k=9))",
-        "broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]": (
-            "ef21(top_k(k=9)) in the broadcast"
-        ),
-        "wire=[{kind: sign_flip, scale: 5}]": "sign flip scale 5",
-    }.items(),
-)
-def test_codecs_are_written_as_calls_and_attacks_in_words(setting, words):
-    assert variation_in_words(setting) == words
 
 
 def test_a_comparison_is_about_bytes_where_codecs_differ():
