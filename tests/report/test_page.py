@@ -314,22 +314,6 @@ def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out):
     assert len(page.page_of([source])) < 500_000
 
 
-def test_several_runs_stand_beside_one_another(tmp_path):
-    folders = [tmp_path / name for name in ("mean", "median")]
-    for folder in folders:
-        edits = [f"method={folder.name}", "rounds=2"]
-        fedsim.run({**SCENARIO, "name": folder.name}, seeds=2, edits=edits, out=folder)
-    both = derive.page_of_runs(folders).decode()
-    head, rows = cells(both)
-    assert {row[head.index("method")] for row in rows} == {"mean", "median"}
-    assert {curve["name"] for curve in embedded(both)[0]["curves"]} == {"mean", "median"}
-    assert "2 runs" in both
-    assert " ends best with " in both
-    alone = derive.page_of_runs(folders[:1]).decode()
-    assert "mean ends with test accuracy" in alone
-    assert embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
-
-
 def test_the_page_is_opened_where_there_is_a_browser(out, tmp_path, monkeypatch):
     """Without one, a line says where the page is."""
     path = tmp_path / "page.html"

@@ -1,6 +1,7 @@
 """The page of runs made by hand: first screen, order, words for variations, marks, any names."""
 
 import html
+import json
 import re
 
 import pandas as pd
@@ -251,6 +252,20 @@ def test_a_comparison_that_has_not_ended_shows_what_there_is_and_compares_nothin
     )
     assert 'class="scores"' in text
     assert 'id="differences"' not in text
+
+
+def test_several_runs_stand_beside_one_another():
+    sources = []
+    for name in ("base", "good"):
+        tables = tables_of(summary_of({"base": SCORES[name]}), compared=False)
+        sources.append(page.Source(record(), tables, name))
+    text = page.page_of(sources).decode()
+    assert "2 runs" in plain(text)
+    sentence = "good ends best with test accuracy 0.9575, base next with 0.915, by the means alone."
+    assert sentence in plain(first_screen(text))
+    assert re.findall(r'<td data-sort="(good|base)">', text) == ["good", "base"]
+    curves = json.loads(re.search(r"data-numbers='(.*?)'", text)[1])["curves"]
+    assert {curve["name"] for curve in curves} == {"base", "good"}
 
 
 def test_runs_that_diverged_are_shown_as_such():
