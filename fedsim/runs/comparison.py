@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedsim.disk import files, tables
+from fedsim.disk import tables
 from fedsim.disk.tables import Record
 from fedsim.runs.filenames import RunFiles, label_of
-from fedsim.runs.result import TABLE_COLUMNS, WRITTEN, Frame, Result, State, Tables
+from fedsim.runs.result import TABLE_COLUMNS, Frame, Result, State, Tables
 from fedsim.study.conclusions import conclusions
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import Cell
@@ -218,13 +218,6 @@ class Comparison(Tables):
                 for seed, reason in outcome.result.reasons.items():
                     reasons[f"{label}, seed {seed}"] = reason
         return reasons
-
-    def write(self, run_files: RunFiles) -> None:
-        """Write tables and models; a table that has no rows any more is deleted."""
-        super().write(run_files)
-        for name, rows in self.records.items():
-            if not rows and name not in WRITTEN:
-                files.remove(run_files.path / f"{name}.csv")
 
     def write_models(self, run_files: RunFiles) -> None:
         """Write the final shared variables of every run that has a result."""

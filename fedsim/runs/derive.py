@@ -36,6 +36,7 @@ from fedsim.runs.unfinished import (
     runs_of,
 )
 from fedsim.study.cost_axes import AXES
+from fedsim.study.verdict import Verdict
 
 # Tables of comparisons, those from which the verdict follows, and those from which all else does.
 CONCLUSIONS = ("compare", *(axis.table for axis in AXES), "worst", "breakdown")
@@ -151,7 +152,9 @@ def rebuild(path: Path) -> list[str]:
             return write_so_far(path, record)
         with reporting_table_errors(path):
             tables = tables_of(path)
-            record = {**record, **_verdict_again(record, tables)}
+            verdict = verdict_again(record, tables)
+            if verdict is not None:
+                record["verdict"] = verdict.lines
             derived = derived_files(tables, record, FORMATS)
         write_files(path, derived)
         hashes = {**record["files"], **{name: files.sha256(path / name) for name in derived}}
@@ -159,17 +162,15 @@ def rebuild(path: Path) -> list[str]:
     return sorted(derived)
 
 
-def _verdict_again(
-    record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]
-) -> dict[str, Sequence[str]]:
-    """The entry `verdict` of a comparison's record, from its tables; nothing for a run."""
+def verdict_again(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> Verdict | None:
+    """The verdict of a comparison, from its tables; None for a run."""
     if not is_comparison(record) or not {"compare", "summary"} <= tables.keys():
-        return {}
+        return None
     rows = {}
     for name in VERDICT_TABLES:
         rows[name] = rows_of(tables[name]) if name in tables else []
     _, tuned = axes_of(record)
-    verdict = verdict_of(
+    return verdict_of(
         records=rows,
         partition=tables.get("partition"),
         scenario=record["scenario"],
@@ -177,7 +178,6 @@ def _verdict_again(
         score=record["score"],
         tuned=tuned,
     )
-    return {"verdict": verdict.lines}
 
 
 def write_so_far(

@@ -11,12 +11,12 @@ from fedsim.errors import DirectoryError, Failure
 from fedsim.report.derived import PAGE
 from fedsim.report.page import Source
 from fedsim.report.page.gallery import Entry, card_of, card_of_page, gallery
-from fedsim.runs.derive import contents
+from fedsim.runs.derive import VERDICT_TABLES, contents, verdict_again
 from fedsim.runs.directory import LIVE, RECORD
 from fedsim.runs.lock import in_use
 from fedsim.runs.unfinished import by_setting, is_complete
 
-TABLES = ("rounds", "summary", "compare", "partition")  # what a gallery shows
+TABLES = (*VERDICT_TABLES, "partition")  # what a gallery shows
 INDEX = "index.html"  # the gallery, in the folder of the runs
 
 
@@ -79,7 +79,8 @@ def _entry(path: Path, base: str) -> Entry:
             # A name with a colon in it would be an address of its own.
             link = quote(f"{base}/{path.name}/{name}")
             break
-    return Entry(path.name, link, _state(record, running), source)
+    verdict = verdict_again(record, frames) if is_complete(record) else None
+    return Entry(path.name, link, _state(record, running), source, verdict)
 
 
 def _state(record: Mapping[str, Any], running: bool) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import jax
 import numpy as np
@@ -68,9 +68,15 @@ class Frame:
     def __set_name__(self, owner: type, name: str) -> None:
         self.table = self.table or name
 
-    def __get__(self, result: "Tables | None", owner: type) -> pd.DataFrame:
+    @overload
+    def __get__(self, result: None, owner: type) -> "Frame": ...
+
+    @overload
+    def __get__(self, result: "Tables", owner: type) -> pd.DataFrame: ...
+
+    def __get__(self, result: "Tables | None", owner: type) -> "Frame | pd.DataFrame":
         if result is None:  # asked of the class, as `help` does
-            return self  # pyright: ignore[reportReturnType]
+            return self
         return result.frame(self.table)
 
 
@@ -160,11 +166,13 @@ class Tables:
             self.write(RunFiles(Path(path), names_of(self._labels())))
 
     def write(self, run_files: RunFiles) -> None:
-        """Write tables and models to their files in a run directory."""
+        """Write tables and models; an optional table that has no rows any more is deleted."""
         for name, rows in self.records.items():
+            path = run_files.path / f"{name}.csv"
             if rows or name in WRITTEN:
-                text = tables.to_csv(rows, self.order(name))
-                files.write(run_files.path / f"{name}.csv", text)
+                files.write(path, tables.to_csv(rows, self.order(name)))
+            else:
+                files.remove(path)
         self.write_models(run_files)
 
     def write_models(self, run_files: RunFiles) -> None:

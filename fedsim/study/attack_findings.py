@@ -85,16 +85,27 @@ def breakdown_findings(findings: Findings) -> list[Finding]:
 
     largest = max(holds.values())
     longest = [method for method, share in holds.items() if share == largest]
+    share = findings.words(f"{MALICIOUS_AXIS}={largest:g}")
+    number, _, malicious = share.rpartition(" ")
     text = HOLDS.format(
         methods=longest[0] if len(longest) == 1 else f"{len(longest)} of {len(by_method)} methods",
         s="s" if len(longest) == 1 else "",
-        share=findings.words(f"{MALICIOUS_AXIS}={largest:g}"),
+        share=share,
     )
     if attacks > 1:
         text = f"{WORST_OF.format(attacks=attacks)}, {text}"
     numbers = KEPT
     if findings.baseline in holds and findings.baseline not in longest:
-        share = findings.words(f"{MALICIOUS_AXIS}={holds[findings.baseline]:g}")
-        numbers += BASELINE_HOLDS.format(baseline=findings.baseline, share=share)
+        less = findings.words(f"{MALICIOUS_AXIS}={holds[findings.baseline]:g}")
+        numbers += BASELINE_HOLDS.format(baseline=findings.baseline, share=less)
     claims = [Claim(FALLS, method, "", asked, None) for method in gaining]
-    return [Finding(text, numbers, claims, begins_with_name=attacks == 1, where=where)]
+    return [
+        Finding(
+            text=text,
+            numbers=numbers,
+            claims=claims,
+            begins_with_name=attacks == 1,
+            where=where,
+            main_number=(malicious, number),
+        )
+    ]

@@ -44,6 +44,8 @@ class Finding(NamedTuple):
       begins_with_name: whether its first word is a name, which keeps its case.
       where: under which variation, in words; empty if nothing varies.
       in_table: whether the numbers are in the table as well, so that a sentence does without them.
+      main_number: the number in the text, behind what it is of, such as `fewer bytes` and
+        `18.7 times`; None where the text is about none.
     """
 
     text: str
@@ -52,6 +54,7 @@ class Finding(NamedTuple):
     begins_with_name: bool = False
     where: str = ""
     in_table: bool = False
+    main_number: tuple[str, str] | None = None
 
     @property
     def headline(self) -> str:

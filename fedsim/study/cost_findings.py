@@ -246,6 +246,7 @@ def _saved(tests: Sequence[RowTest], findings: Findings) -> Finding | None:
         numbers=numbers,
         claims=[Claim(SAME_SCORE, name, fields["other"], group.rest, cheapest.p)],
         begins_with_name=True,
+        main_number=(f"fewer {group.axis.noun}", f"{times:.3g} times"),
     )
 
 
@@ -262,13 +263,14 @@ def _in_equal_time(tests: Sequence[RowTest], findings: Findings) -> Finding | No
     numbers = WHEN_FIRST_ENDS.format(scores=_scores(best, findings), p=best.p)
     if not (best.is_significant and best.is_better):
         return Finding(NONE_SOONER.format(other=other), f"{name}: {numbers}")
-    text = SOONER.format(
-        row=name,
-        other=other,
-        metric=in_words(group.metric),
-        score=findings.score_text(best.row["in_time"]),
+    metric = in_words(group.metric)
+    score = findings.score_text(best.row["in_time"])
+    return Finding(
+        text=SOONER.format(row=name, other=other, metric=metric, score=score),
+        numbers=numbers,
+        claims=[Claim(IN_TIME, name, other, group.rest, best.p)],
+        main_number=(metric, score),
     )
-    return Finding(text, numbers, [Claim(IN_TIME, name, other, group.rest, best.p)])
 
 
 def _name(group: Group, row: Record, findings: Findings) -> str:

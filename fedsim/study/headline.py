@@ -46,7 +46,7 @@ def score_finding(findings: Findings) -> Finding:
     bases = [standing for standing in group if standing.method == findings.baseline]
     if not compared or not bases:
         text = _with_score(NO_OTHER, group[0], findings)
-        return Finding(text, where=where)
+        return Finding(text, where=where, main_number=_score_of(group[0], findings))
     return _against(bases[0], compared, findings)._replace(where=where)
 
 
@@ -63,8 +63,13 @@ def _of_one_method(standing: Standing, findings: Findings) -> Finding:
             count=len(findings.standings),
         )
     text = _with_score(ENDS, standing, findings)
-    where = findings.words(findings.asked)
-    return Finding(text, numbers, begins_with_name=True, where=where)
+    return Finding(
+        text=text,
+        numbers=numbers,
+        begins_with_name=True,
+        where=findings.words(findings.asked),
+        main_number=_score_of(standing, findings),
+    )
 
 
 def _against(base: Standing, compared: Sequence[Standing], findings: Findings) -> Finding:
@@ -92,6 +97,7 @@ def _against(base: Standing, compared: Sequence[Standing], findings: Findings) -
         claims=claims_of_column(compared, findings.asked, findings),
         begins_with_name=text.startswith(shown.method),
         in_table=True,
+        main_number=_score_of(shown, findings) if better else None,
     )
 
 
@@ -114,12 +120,15 @@ def with_few_seeds(text: str, seeds: int, tests: int) -> str:
 
 
 def _with_score(template: str, standing: Standing, findings: Findings) -> str:
+    metric, score = _score_of(standing, findings)
     return template.format(
-        method=standing.method,
-        baseline=findings.baseline,
-        metric=findings.metric_name,
-        score=findings.score_text(standing.mean),
+        method=standing.method, baseline=findings.baseline, metric=metric, score=score
     )
+
+
+def _score_of(standing: Standing, findings: Findings) -> tuple[str, str]:
+    """The metric, and the score of a method."""
+    return findings.metric_name, findings.score_text(standing.mean)
 
 
 def _numbers(standing: Standing, base: Standing, findings: Findings) -> str:

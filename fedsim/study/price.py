@@ -84,7 +84,11 @@ def price_findings(findings: Findings) -> list[Finding]:
         dear_method=dear.row["method"],
         p=max(p_values),
     )
-    return [Finding(text, numbers, [_claim(end.row, findings.baseline) for end in ends])]
+    claims = []
+    for p, end in zip(p_values, ends, strict=True):
+        method = end.row["method"]
+        claims.append(Claim(COSTS, method, findings.baseline, variation_of(end.row), p))
+    return [Finding(text, numbers, claims)]
 
 
 def _is_placed(row: Record, path: str) -> bool:
@@ -98,7 +102,3 @@ def _price(rows: Sequence[Record], base: float, findings: Findings) -> Price:
     losses = [as_loss(row["mean"], findings.rising) for row in rows]
     best = losses.index(min(losses))
     return Price(losses[best] - as_loss(base, findings.rising), rows[best])
-
-
-def _claim(row: Record, baseline: str) -> Claim:
-    return Claim(COSTS, row["method"], baseline, variation_of(row), row["p_adjusted"])

@@ -4,9 +4,14 @@ They are about one variation, that of which `compare.question` asks. All others 
 whose column `verdict` has a result for every row.
 """
 
+import contextlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import fedsim.fleet  # noqa: F401 (importing a family registers its members)
+from fedsim.compose import FAMILIES
+from fedsim.fleet.selection import FEEDBACK
 from fedsim.study.attack_findings import breakdown_findings, worst_case_findings
 from fedsim.study.claims import Claim, Finding
 from fedsim.study.cost_axes import AXES, is_about_cost
@@ -17,10 +22,10 @@ from fedsim.study.headline import claims_of_column, score_finding
 from fedsim.study.price import price_findings
 from fedsim.study.standings import Standing
 from fedsim.study.summary import NOT_RUN, Record, findings_of_fields, grouped, variation_of
-from fedsim.study.unpaired import unpaired_lines
 from fedsim.study.words import count
 
 STATUS = {"failed": "failed", NOT_RUN: "aggregated no round"}  # of runs without a score
+DEPEND = "Cohorts of {kind} depend on {feedback}, so they are not paired between methods."
 MAX_SENTENCES = 4  # besides the headline and its statistics
 
 
@@ -32,12 +37,14 @@ class Verdict(NamedTuple):
       lines: the headline, its statistics if there are any, then the sentences.
       claims: all claims, of the sentences that could be shown and of the column `verdict`.
       edges: the sentences about settings at the edge of their grid or range, shown or not.
+      main_number: the number of the headline, behind what it is of; None where it is about none.
     """
 
     standings: Mapping[str, Sequence[Standing]]
     lines: list[str]
     claims: list[Claim]
     edges: list[str]
+    main_number: tuple[str, str] | None
 
 
 def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
@@ -64,6 +71,7 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
         lines=[first.headline, *statistics, *sentences[:MAX_SENTENCES]],
         claims=claims,
         edges=edges,
+        main_number=first.main_number,
     )
 
 
@@ -101,6 +109,38 @@ def without_score_lines(summary: Sequence[Record], words: Callable[[str], str]) 
             if lost:
                 items.append(f"{name} ({lost} of {count(len(runs), 'seed')} {in_words})")
     return [f"Without a score: {', '.join(items)}."] if items else []
+
+
+def unpaired_lines(scenario: Mapping[str, Any] | None) -> list[str]:
+    """Return a sentence for every cohort that depends on what clients reported; none for others.
+
+    What clients report depends on the method, and so do such cohorts.
+    """
+    scenario = scenario or {}
+    base = dict(scenario.get("cohort") or {})
+    varied = (scenario.get("compare") or {}).get("vary") or {}
+    sections = [base]
+    for value in varied.get("cohort", ()):
+        sections.append(dict(value) if isinstance(value, Mapping) else {"kind": value})
+    for kind in varied.get("cohort.kind", ()):
+        sections.append({**base, "kind": kind})
+
+    lines = []
+    for kind, names in sorted({str(one.get("kind")): _feedback(one) for one in sections}.items()):
+        if names:
+            words = " and ".join(FEEDBACK[name] for name in names)
+            lines.append(DEPEND.format(kind=kind, feedback=words))
+    return lines
+
+
+def _feedback(section: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a cohort reads of clients' reports; nothing if it cannot be made."""
+    factory = FAMILIES["cohort"].get(str(section.get("kind")))
+    if factory is not None:
+        parameters = inspect.signature(factory).parameters
+        with contextlib.suppress(TypeError, ValueError):
+            return factory(**{k: v for k, v in section.items() if k in parameters}).feedback
+    return ()
 
 
 def _of_fields(findings: Findings) -> list[str]:

@@ -22,7 +22,7 @@ from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
-from fedsim.study.unpaired import unpaired_lines
+from fedsim.study.verdict import unpaired_lines
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -13,8 +13,7 @@ from fedsim.report.figures.rows import rows_on_page
 from fedsim.report.pictures.looks import COLOURS
 from fedsim.report.pictures.rows import Mark, Row, Rows, span_of
 from fedsim.report.ranking import all_methods
-from fedsim.study.cost_axes import BYTES
-from fedsim.study.costs import cost_rows
+from fedsim.study.conclusions import conclusions
 
 # The baseline is neither first in the table nor the best; `lost` has no score at all.
 SCORES = {
@@ -40,8 +39,8 @@ def drawn():
     frames["rounds"] = rounds
     frames["clients"] = clients_of(rows)
     scored = [row for row in rows if row["final"] is not None]
-    of_bytes = cost_rows(BYTES, scored, rounds.to_dict("records"), "final", [])
-    frames["bytes"] = pd.DataFrame(of_bytes)
+    found = conclusions(scored, [], "base", "final", [], rounds.to_dict("records"))
+    frames["bytes"] = pd.DataFrame(found["bytes"])
     written = comparison_of(SCORES)
     return page.page_of([page.Source(written, frames)]).decode(), frames, written
 

@@ -4,11 +4,14 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from directories import tiny
+from test_derived import TINY
 
 import fedsim
 from fedsim.report import figures
 from fedsim.runs.comparison import Comparison, Outcome
+from fedsim.runs.directory import read_record
+
+pytestmark = pytest.mark.long
 
 HOSTILE = "<script>alert(1)</script>"
 INERT = {"div", "strong", "span", "wbr", "table", "thead", "tbody", "tr", "th", "td"}
@@ -52,12 +55,17 @@ def inert(html):
 
 @pytest.fixture(scope="module")
 def comparison():
-    hostile = {"method": "scaffold", "label": HOSTILE, "set": {"client.lr": 0.2}}
-    vary = {"evaluate.last": [1, 2]}
-    return fedsim.compare(tiny(), ["scaffold", hostile], vary=vary)
+    hostile = {"method": "mean", "label": HOSTILE, "set": {"client.lr": 0.2}}
+    return fedsim.compare(TINY, ["mean", hostile], vary={"evaluate.last": [1, 2]})
 
 
-@pytest.mark.long
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run, and its record."""
+    out = tmp_path_factory.mktemp("notebook") / "out"
+    return fedsim.run(TINY, out=out), read_record(out)
+
+
 def test_a_comparison_shows_headline_table_and_curves_and_is_inert(comparison):
     html = comparison._repr_html_()
     words = inert(html)
@@ -69,18 +77,16 @@ def test_a_comparison_shows_headline_table_and_curves_and_is_inert(comparison):
         assert f"{mean:.4f}" in words and method in words
 
 
-@pytest.mark.long
-def test_a_run_shows_its_seeds():
-    result = fedsim.run(tiny())
+def test_a_run_shows_its_seeds(run):
+    result, _ = run
     words = inert(result._repr_html_())
     for score in result.summary["final"]:
         assert f"{score:.4f}" in words
-    assert words.startswith("scaffold ends with test accuracy")
+    assert words.startswith("fedavg ends with test accuracy")
 
 
-@pytest.mark.long
 def test_what_went_wrong_is_said(comparison):
-    diverged = fedsim.run(tiny(client={"lr": 1e30}))
+    diverged = fedsim.run(TINY, edits="client.lr=1e30")
     assert len(diverged.reasons) == 2
     words = inert(diverged._repr_html_())
     assert all(reason in words for reason in diverged.reasons.values())
@@ -91,16 +97,14 @@ def test_what_went_wrong_is_said(comparison):
     assert f"no {HOSTILE}" in words and "and 1 more: .reasons" in words
 
 
-@pytest.mark.long
-def test_a_plot_is_the_kept_picture(tmp_path, pictures):
-    result = fedsim.run(tiny(), out=tmp_path / "run")
+def test_a_plot_is_the_kept_picture(run, draw):
+    result, record = run
+    kept = draw(result.frames(), record, ["svg"])
     for name in ("curves", "partition"):
-        drawn = figures.rendered(result.plot(name), name)
-        kept = tmp_path / "run" / "figures"
-        assert drawn[f"{name}.svg"] == (kept / f"{name}.svg").read_bytes()
+        drawn = figures.rendered(result.plot(name), name, formats=["svg"])
+        assert drawn[f"{name}.svg"] == kept[f"figures/{name}.svg"]
 
 
-@pytest.mark.long
 def test_a_picture_that_is_not_there_is_answered_with_those_that_are(comparison):
     figure = comparison.plot("differences")
     assert figure.axes and figure._repr_png_().startswith(b"\x89PNG")

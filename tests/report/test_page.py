@@ -3,21 +3,21 @@
 import csv
 import html
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
-import time
 from functools import partial
 from itertools import product
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from markupsafe import escape
 
 import fedsim
+from fedsim.cli import cli
+from fedsim.cli.options import SCREENS
 from fedsim.disk.tables import read_table
 from fedsim.report import page
 from fedsim.report.pictures.rows import Mark, Row, span_of
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.long
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>"
 SCENARIO = {
     "name": "page",
-    "rounds": 6,
-    "seeds": 4,
+    "rounds": 3,
+    "seeds": 3,
     "data": {
         "kind": "digits",
         "clients": 8,
@@ -263,7 +263,7 @@ def test_the_first_picture_is_of_the_final_scores(out, text):
     np.testing.assert_allclose(np.polyval(line, means), positions, atol=0.02)
     assert section.count('stroke-dasharray="6 3"') == 2  # one in the legend
     assert section.count('stroke-dasharray="2.2 3"') == 1
-    assert section.count('r="2"/>') == len(METHODS) * 2 * 4
+    assert section.count('r="2"/>') == len(summary)
 
 
 def test_what_was_run_and_how_to_run_it_again_stand_there(out, text):
@@ -299,13 +299,10 @@ def test_names_are_inert_in_every_file(out):
         else:
             assert "<script>window" not in text and "<img src=x" not in text, path
     assert set(read_table(out, "summary")["method"]) == {"mean", "median", HOSTILE, "=cmd()"}
-    assert fedsim.verify(out).equal
 
 
-def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
+def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out):
     rng = np.random.default_rng(0)
-    path = tmp_path / "large"
-    shutil.copytree(out, path)
     every = [[f"method{m}" for m in range(10)], range(10), range(201)]
     index = pd.MultiIndex.from_product(every, names=["method", "seed", "round"])
     rounds = pd.DataFrame(index=index).reset_index()
@@ -313,48 +310,22 @@ def test_ten_methods_ten_seeds_two_hundred_rounds_fit(out, tmp_path):
         rounds[name] = rng.random(len(rounds))
     for name in ("bytes_up", "bytes_down", "virtual_seconds"):
         rounds[name] = rounds["round"] * 123456
-    rounds.to_csv(path / "rounds.csv", index=False)
-    source = page.Source(directory.read_record(path), derive.tables_of(path))
+    source = page.Source(directory.read_record(out), {**derive.tables_of(out), "rounds": rounds})
     assert len(page.page_of([source])) < 500_000
 
 
-def test_several_runs_stand_beside_one_another(tmp_path, pictures):
-    for name in ("mean", "median"):
-        edits = [f"method={name}", "rounds=2"]
-        fedsim.run({**SCENARIO, "name": name}, seeds=2, edits=edits, out=tmp_path / name)
-    both = derive.page_of_runs([tmp_path / "mean", tmp_path / "median"]).decode()
-    head, rows = cells(both)
-    assert {row[head.index("method")] for row in rows} == {"mean", "median"}
-    assert {curve["name"] for curve in embedded(both)[0]["curves"]} == {"mean", "median"}
-    assert "2 runs" in both
-    assert " ends best with " in both
-    alone = (tmp_path / "mean/report.html").read_text()
-    assert "mean ends with test accuracy" in alone
-    assert embedded(alone)[0]["curves"][0]["x"]["round"] == [0.0, 1.0, 2.0]
-
-
-def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
-    """By the program that Linux opens files with; without one, a line says where the page is."""
-    browser = tmp_path / "bin/xdg-open"
-    browser.parent.mkdir()
-    browser.write_text('#!/bin/sh\nprintf "%s" "$1" > "$(dirname "$0")/opened"\n')
-    browser.chmod(0o755)
-    (tmp_path / "page.yaml").write_text(json.dumps({**SCENARIO, "rounds": 1, "seeds": 1}))
-    run = [sys.executable, "-m", "fedsim.cli", "run", "page.yaml"]
-    options = ["--out", "out", "--open", "--force"]
-    for path, printed in (
-        (f"{browser.parent}:{os.environ['PATH']}", ""),
-        ("/nowhere", "out/report.html: open it in a browser\n"),
-    ):
-        environment = {**os.environ, "PATH": path, "DISPLAY": ":0"}
-        done = subprocess.run(
-            [*run, *options], cwd=tmp_path, capture_output=True, text=True, env=environment
-        )
-        assert (done.returncode, done.stderr) == (0, printed)
-    for _ in range(50):  # it is not waited for
-        if not (browser.parent / "opened").exists():
-            time.sleep(0.1)
-    assert (browser.parent / "opened").read_text() == "out/report.html"
+def test_the_page_is_opened_where_there_is_a_browser(out, tmp_path, monkeypatch):
+    """Without one, a line says where the page is."""
+    path = tmp_path / "page.html"
+    for screen, status, is_shown in ((":0", 0, True), (":0", 1, False), ("", 0, False)):
+        for name in SCREENS:
+            monkeypatch.setenv(name, screen)
+        launched = []
+        monkeypatch.setattr(click, "launch", lambda *shown: launched.extend(shown) or status)
+        done = CliRunner().invoke(cli, ["report", str(out), "--out", str(path), "--open"])
+        assert done.exit_code == 0 and path.is_file()
+        assert done.stderr == ("" if is_shown else f"{path}: open it in a browser\n")
+        assert launched == ([str(path)] if screen else [])
 
 
 def test_opens_without_a_request_or_a_word(chromium, out):
@@ -388,7 +359,7 @@ def test_toggle_axis_numbers_and_sort_work(chromium, out):
         last = sorted((curve["y"][-1] for curve in curves), reverse=True)
         texts = first.locator(".hint span b").all_text_contents()
         assert texts == [f"{mean:.3f}" for mean in last]
-        assert first.locator(".hint > b").text_content() == "rounds: 6"
+        assert first.locator(".hint > b").text_content() == f"rounds: {SCENARIO['rounds']}"
         assert first.locator(".hint .swatch").count() == len(METHODS)
         name = first.locator(".hint span", has_text="script").first
         assert HOSTILE in name.text_content()

@@ -1,6 +1,7 @@
 """The page of runs made by hand: first screen, order, words for variations, marks, any names."""
 
 import html
+import json
 import re
 
 import pandas as pd
@@ -194,6 +195,10 @@ def test_every_anchor_of_the_navigation_is_there(text):
     assert all(text.count(f'id="{anchor}"') == 1 for anchor in anchors)
 
 
+def test_a_short_table_is_not_folded(text):
+    assert "<details" not in text[text.index('id="table"') : text.index('id="curves"')]
+
+
 def test_names_are_text(text):
     assert HOSTILE not in text and "<img" not in text
 
@@ -249,6 +254,20 @@ def test_a_comparison_that_has_not_ended_shows_what_there_is_and_compares_nothin
     assert 'id="differences"' not in text
 
 
+def test_several_runs_stand_beside_one_another():
+    sources = []
+    for name in ("base", "good"):
+        tables = tables_of(summary_of({"base": SCORES[name]}), compared=False)
+        sources.append(page.Source(record(), tables, name))
+    text = page.page_of(sources).decode()
+    assert "2 runs" in plain(text)
+    sentence = "good ends best with test accuracy 0.9575, base next with 0.915, by the means alone."
+    assert sentence in plain(first_screen(text))
+    assert re.findall(r'<td data-sort="(good|base)">', text) == ["good", "base"]
+    curves = json.loads(re.search(r"data-numbers='(.*?)'", text)[1])["curves"]
+    assert {curve["name"] for curve in curves} == {"base", "good"}
+
+
 def test_runs_that_diverged_are_shown_as_such():
     rows = summary_of({"base": [1.0, 1.1], "wild": [2.0, 2.0]}, "test_loss")
     for row in rows:
@@ -296,6 +315,15 @@ def test_marks_of_every_shape_are_hollow_where_nothing_is_clear(shape):
     shown = rows_on_page(Rows([Row("m", "", 2, marks)], Span(0, 1), "score"))
     faces = re.findall(r'<g fill="var\(--(\w+)\)"', shown.drawn)
     assert faces == ["paper" if number == shape else "s2" for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_said"), [("test_accuracy", False), ("personal_accuracy_mean", True)]
+)
+def test_the_page_says_where_best_and_final_are_on_other_samples(metric, is_said):
+    rows = summary_of({"base": SCORES["base"]}, metric)
+    text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
+    assert ("best and the mean of the last rounds are on the other half" in text) == is_said
 
 
 def test_what_is_tuned_stands_in_a_column_of_its_axis():

@@ -42,15 +42,8 @@ def rounds(methods, variants=("",), seeds=3, last=5):
 
 def table(means, path="fleet.malicious", values=SHARES, **more):
     """Rows of `compare.csv`: means by method and value of the axis."""
-    head = {
-        "baseline": next(iter(means)),
-        "metric": "test_accuracy",
-        "score": "final",
-        "seeds": 5,
-        "sd": 0.02,
-        "diverged": 0,
-        **more,
-    }
+    head = {"baseline": next(iter(means)), "metric": "test_accuracy", "score": "final"}
+    head |= {"seeds": 5, "sd": 0.02, "diverged": 0, **more}
     rows = []
     for method, of_method in means.items():
         for value, mean in zip(values, of_method, strict=True):
@@ -202,9 +195,8 @@ def test_runs_without_a_mean_leave_a_gap():
 
 
 def test_runs_that_diverged_with_a_finite_loss_are_marked():
-    frame = derived._marked(
-        rounds(["a"]), [{"method": "a", "seed": 1, "diverged": 1}, {"method": "a", "seed": 0}]
-    )
-    axes = figures.figure_of_curves(frame, context_of(SCENARIO)).axes[0]
+    runs = [{"method": "a", "seed": seed, "final": 0.5, "diverged": seed} for seed in (0, 1)]
+    drawn = dict(derived.all_figures({"rounds": rounds(["a"])}, runs, context_of(SCENARIO)))
+    axes = drawn["curves"][0].axes[0]
     crosses = [line for line in axes.lines if line.get_label() == "test_accuracy, diverged"]
     assert len(crosses) == 1 and list(crosses[0].get_xdata()) == [4]

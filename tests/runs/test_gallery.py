@@ -80,7 +80,8 @@ def test_a_card_has_the_question_and_the_number_of_its_headline(tmp_path):
     (tmp_path / "suite").mkdir()
     headline = "Over 3 tasks, a &lt; b beats c: mean test accuracy 0.8128."
     page = (
-        f'<h1>Suite of 3 tasks</h1><p class="small size">3 tasks</p><p class="lead">{headline}</p>'
+        '<h1>Suite of 3 tasks</h1><p class="small size">3 tasks</p>'
+        f'<p class="lead" data-of="mean test accuracy" data-number="0.8128">{headline}</p>'
     )
     (tmp_path / "suite/report.html").write_text(page)
     text = gallery_of(tmp_path)[0].decode()

@@ -114,26 +114,35 @@ def test_a_metric_of_clients_is_one_of_their_models(metric):
     assert own_score(clients, "done", metric) == {"metric": metric, "own": 0.5}
 
 
+ALONE = {
+    "name": "alone",
+    "rounds": 2,
+    "data": {"kind": "gaussian_blobs", "clients": 4, "client_test": 0.3},
+}
+
+
 @pytest.mark.long
 def test_a_comparison_with_clients_alone_as_baseline_has_what_its_files_say(tmp_path):
-    scenario = {
-        "name": "alone",
-        "rounds": 2,
-        "seeds": 2,
-        "data": {"kind": "gaussian_blobs", "clients": 4, "client_test": 0.3},
-    }
-    found = fedsim.compare(scenario, "fedavg,local_only", baseline="local_only", out=tmp_path / "a")
+    found = fedsim.compare(ALONE, "fedavg,local_only", baseline="local_only", out=tmp_path / "a")
     assert found.score == "own" and found.table["difference"].notna().sum() == 1
-    clients = found.clients.set_index("method")
+    clients = pd.read_csv(tmp_path / "a/clients.csv").set_index("method")
     own = found.summary.set_index("method")["own"]
     for method, column in (("fedavg", "global_accuracy"), ("local_only", "personal_accuracy")):
-        assert own[method].mean() == pytest.approx(clients.loc[method, column].mean())
-    assert fedsim.verify(tmp_path / "a").equal
-    without = {**scenario, "data": {**scenario["data"], "client_test": 0.0}}
-    with pytest.raises(fedsim.ScenarioError, match=r"set data\.client_test"):
-        fedsim.compare(without, "fedavg,local_only", baseline="local_only")
-    with pytest.raises(fedsim.ScenarioError, match="which best test_accuracy is about; write own"):
-        fedsim.compare(scenario, "fedavg,local_only", baseline="local_only", score="best")
+        assert own[method] == pytest.approx(clients.loc[method, column].mean())
+
+
+@pytest.mark.parametrize(
+    ("client_test", "score", "text"),
+    [
+        (0.0, None, r"set data\.client_test"),
+        (0.3, "best", "which best test_accuracy is about; write own"),
+    ],
+    ids=["no own samples", "another score"],
+)
+def test_clients_alone_are_no_baseline_for_what_they_do_not_have(client_test, score, text):
+    scenario = {**ALONE, "data": {**ALONE["data"], "client_test": client_test}}
+    with pytest.raises(fedsim.ScenarioError, match=text):
+        fedsim.compare(scenario, "fedavg,local_only", baseline="local_only", score=score)
 
 
 # ------------------------------------------------------------------------------ numbers in text
@@ -184,14 +193,3 @@ def test_what_was_run_says_what_was_tuned_and_not_the_rate_that_was_not():
     assert steps["client"].startswith("sgd, lr tuned, batch") and "0.5" not in steps["client"]
     assert steps["methods"][1] == "fedadam(lr=tuned): sgd → adam, lr of 0.01, 0.03"
     assert steps["tuned"] == "client learning rate (client.lr): 0.05, 0.2"
-
-
-@pytest.mark.long
-def test_a_page_says_that_best_and_final_are_on_other_samples(tmp_path, pictures):
-    data = {"kind": "gaussian_blobs", "clients": 4, "client_test": 0.5}
-    scenario = {"name": "halves", "rounds": 1, "data": data}
-    for metric, is_said in (("test_accuracy", False), ("personal_accuracy_mean", True)):
-        evaluate = {"personal": True, "metric": metric}
-        fedsim.run({**scenario, "evaluate": evaluate}, out=tmp_path / metric)
-        page = (tmp_path / metric / "report.html").read_text(encoding="utf-8")
-        assert ("best and the mean of the last rounds are on the other half" in page) == is_said

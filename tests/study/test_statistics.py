@@ -24,7 +24,7 @@ from fedsim.study.statistics import (
 RNG = np.random.default_rng(5)
 
 
-@pytest.mark.parametrize("n", [3, 6, 10])
+@pytest.mark.parametrize("n", [2, 3, 6, 10])
 def test_paired_differences_match_scipy(n):
     a, b = RNG.normal(0.5, 0.1, n), RNG.normal(0.45, 0.1, n)
     result, test = paired(a, b, larger_is_better=True), stats.ttest_rel(a, b)
@@ -46,20 +46,6 @@ def test_many_pairs_are_tested_on_a_fixed_sample_of_signs():
     d = RNG.normal(0.1, 1, 40)
     assert sign_flip(d) == sign_flip(d) == pytest.approx(stats.ttest_1samp(d, 0).pvalue, abs=0.02)
     assert sign_flip(np.ones(40)) == smallest_p(40) > 0
-
-
-@pytest.mark.long
-def test_the_interval_has_its_nominal_coverage():
-    """4,000 paired samples of ten seeds each."""
-    rng = np.random.default_rng(0)
-    truth, hits = 0.02, 0
-    for _ in range(4000):
-        shared = rng.normal(0.8, 0.05, 10)  # what the seed adds to both methods
-        result = paired(
-            shared + truth + rng.normal(0, 0.02, 10), shared + rng.normal(0, 0.02, 10), True
-        )
-        hits += result.ci_low <= truth <= result.ci_high
-    assert 0.93 <= hits / 4000 <= 0.97
 
 
 def test_equal_scores_have_a_difference_of_0():
@@ -106,11 +92,6 @@ def test_a_mean_above_a_bound_is_tested_as_scipy_does(n):
     assert p_mean_above(np.array([0.5, np.inf]), 0.0) == 1.0
 
 
-def test_a_repeated_test_counts_once_in_holm():
-    assert holm([0.02, 0.02, None, 0.03], ["a", "a", "c", "b"]) == [0.04, 0.04, None, 0.04]
-    assert holm([0.02, 0.02], ["a", "b"]) == [0.04, 0.04]
-
-
 def test_runs_that_diverged_count_as_the_worst():
     scores = scored([0.5, None, float("nan"), 0.9], [False, False, False, True], 0.0)
     assert scores.tolist() == [0.5, 0, 0, 0]
@@ -121,12 +102,6 @@ def test_runs_that_diverged_count_as_the_worst():
     assert result.ci_low is None
     assert result.p_value == 1.0
     assert result.probability_of_improvement == 0.5  # better once, worse once, equal once
-
-
-def test_one_seed_has_a_difference_and_nothing_else():
-    result = paired(np.array([0.9]), np.array([0.8]), True)
-    assert result.difference == pytest.approx(0.1)
-    assert result[2:7] == (None, None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +129,7 @@ def test_interquartile_mean_profile_and_ranks_match_their_definitions():
     assert low < iqm(scores) < high
     assert stratified(scores) == (low, high)  # drawn with a fixed seed
     assert stratified(np.full((3, 5), 0.5)) == (0.5, 0.5)
+    assert stratified(np.array([[0.0, 1.0]])) == (0.0, 1.0)  # every seed is drawn again
     shares = profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9]))
     assert shares.tolist() == [1.0, 0.75, 0.0]
     assert ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False).tolist() == [

@@ -3,18 +3,17 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
-from conftest import if_whole
 
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.ranges import Range
 from fedsim.study.edges import edge_lines, ranges_in
+from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
-from fedsim.study.methods import methods_of
 from fedsim.study.tuning import Trial, sensitivity, tuned
+from fedsim.study.verdict import verdict
 
 SCENARIO = {
     "name": "small",
@@ -25,26 +24,56 @@ SCENARIO = {
 }
 
 
-def tried(methods, **more):
-    """(method, tuned, what is run, edits) of every cell."""
-    cells = design_of(read(SCENARIO), methods, **more).cells
-    return [(cell.method, cell.tuned, cell.definition, cell.edits) for cell in cells]
+PROX = "fedprox(mu=tuned)"
+OF_ANY_PATH = {
+    "method": "fedprox(mu=0.1|1)",
+    "label": "prox",
+    "set": {"client.epochs": 2},
+    "tune": {"client.lr": [0.1, 0.2]},
+}
 
 
-def test_a_method_has_settings_of_its_own():
-    assert tried("fedavg, fedprox(mu = 0.01 | 1)") == [
-        ("fedavg", {}, "fedavg", ()),
-        ("fedprox(mu=tuned)", {"method.mu": 0.01}, "fedprox(mu=0.01)", ()),
-        ("fedprox(mu=tuned)", {"method.mu": 1}, "fedprox(mu=1)", ()),
-    ]
+@pytest.mark.parametrize(
+    ("why", "methods", "tune", "tried"),
+    [
+        ("its own", "fedavg, fedprox(mu = 0.01 | 1)", None, [("fedavg",), (PROX, 0.01), (PROX, 1)]),
+        (
+            "common ones, with every method",
+            "fedavg,fedprox(mu=0.1|1)",
+            {"client.lr": [0.1, 0.2]},
+            [
+                ("fedavg", 0.1),
+                ("fedavg", 0.2),
+                (PROX, 0.1, 0.1),
+                (PROX, 0.2, 0.1),
+                (PROX, 0.1, 1),
+                (PROX, 0.2, 1),
+            ],
+        ),
+        (
+            "any path",
+            ["fedavg", OF_ANY_PATH],
+            None,
+            [
+                ("fedavg",),
+                ("prox", 0.1, 0.1),
+                ("prox", 0.1, 0.2),
+                ("prox", 1, 0.1),
+                ("prox", 1, 0.2),
+            ],
+        ),
+    ],
+)
+def test_a_method_has_settings(why, methods, tune, tried):
+    cells = design_of(read(SCENARIO), methods, tune=tune).cells
+    assert [(cell.method, *cell.tuned.values()) for cell in cells] == tried, why
+
+
+def test_what_is_run_has_the_values_of_a_setting():
     cells = design_of(read(SCENARIO), "fedadam(lr=0.1|1,tau=0.5,b1=0|0.9)").cells
     links = [cell.scenario.spec.server[-1] for cell in cells]
-    assert [(link.lr, link.tau, link.b1) for link in links] == [
-        (0.1, 0.5, 0),
-        (0.1, 0.5, 0.9),
-        (1, 0.5, 0),
-        (1, 0.5, 0.9),
-    ]
+    values = [(0.1, 0.5, 0), (0.1, 0.5, 0.9), (1, 0.5, 0), (1, 0.5, 0.9)]
+    assert [(link.lr, link.tau, link.b1) for link in links] == values
     assert cells[1].key_columns == {
         "method": "fedadam(lr=tuned,tau=0.5,b1=tuned)",
         "tuned": "method.lr=0.1, method.b1=0.9",
@@ -52,74 +81,54 @@ def test_a_method_has_settings_of_its_own():
         "method.b1": 0.9,
     }
 
-
-def test_common_settings_are_tried_with_every_method():
-    cells = tried("fedavg,fedprox(mu=0.1|1)", tune={"client.lr": [0.1, 0.2]})
-    assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
-        ("fedavg", 0.1),
-        ("fedavg", 0.2),
-        ("fedprox(mu=tuned)", 0.1, 0.1),
-        ("fedprox(mu=tuned)", 0.2, 0.1),
-        ("fedprox(mu=tuned)", 0.1, 1),
-        ("fedprox(mu=tuned)", 0.2, 1),
-    ]
+    section = {"methods": ["fedavg", OF_ANY_PATH]}
+    design = design_of(read({**SCENARIO, "compare": section}))
+    assert design.scenario.resolved()["compare"]["methods"] == section["methods"]
+    prox = design.cells[2]
+    assert prox.edits == ("client.epochs=2", "client.lr=0.2")
+    assert prox.definition == "fedprox(mu=0.1)"
 
 
-def test_a_mapping_tunes_any_path_of_its_method():
-    entry = {
-        "method": "fedprox(mu=0.1|1)",
-        "label": "prox",
-        "set": {"client.epochs": 2},
-        "tune": {"client.lr": [0.1, 0.2]},
-    }
-    cells = tried(["fedavg", entry])
-    assert [(method, *tuned.values()) for method, tuned, *_ in cells] == [
-        ("fedavg",),
-        ("prox", 0.1, 0.1),
-        ("prox", 0.1, 0.2),
-        ("prox", 1, 0.1),
-        ("prox", 1, 0.2),
-    ]
-    assert cells[2][3] == ("client.epochs=2", "client.lr=0.2")
-    assert cells[2][2] == "fedprox(mu=0.1)"
-    assert methods_of([entry])[0].entry == entry  # as in the resolved scenario
-    scenario = design_of(read({**SCENARIO, "compare": {"methods": ["fedavg", entry]}})).scenario
-    assert scenario.resolved()["compare"]["methods"] == ["fedavg", entry]
+LR = {"client.lr": [1, 2]}
+OWN = {"method": "fedavg", "tune": LR}
+LOG = {"client.lr": "log(0.1, 1)"}
 
 
 @pytest.mark.parametrize(
-    ("methods", "more", "text"),
+    ("compare", "text"),
     [
-        ("fedprox(mu=0.1||1)", {}, "mu has an empty value; write values with | between them"),
-        ("fedprox(mux=0.1|1)", {}, "mux"),
-        ("fedprox(mu=0.1|x)", {}, "method.mu"),
-        ([{"method": "fedavg", "lable": "x"}], {}, "no key 'lable'; did you mean 'label'"),
+        ({"methods": ["fedprox(mu=0.1||1)"]}, "mu has an empty value; write values with | between"),
+        ({"methods": ["fedprox(mux=0.1|1)"]}, "mux"),
+        ({"methods": ["fedprox(mu=0.1|x)"]}, "method.mu"),
+        ({"methods": [{**OWN, "lable": "x"}]}, "no key 'lable'; did you mean 'label'"),
         (
-            [{"method": "fedavg", "tune": {"client.lr": 0.1}}],
-            {},
+            {"methods": [{**OWN, "tune": {"client.lr": 0.1}}]},
             "tune should be lists of values by path",
         ),
-        ([{"method": "fedavg", "set": "client.lr=1"}], {}, "set should be values by path"),
+        ({"methods": [{**OWN, "set": "client.lr=1"}]}, "set should be values by path"),
+        ({"methods": [OWN], "tune": LR}, "client.lr is tuned with all methods already"),
+        ({"methods": [OWN], "vary": LR}, "client.lr is varied already"),
         (
-            [{"method": "fedavg", "tune": {"client.lr": [1, 2]}}],
-            {"tune": {"client.lr": [1, 2]}},
-            "client.lr is tuned with all methods already",
-        ),
-        (
-            [{"method": "fedavg", "tune": {"client.lr": [1, 2]}}],
-            {"vary": {"client.lr": [1]}},
-            "client.lr is varied already",
-        ),
-        (
-            "fedprox(" + ",".join(f"a{i}=1|2" for i in range(20)) + ")",
-            {},
+            {"methods": ["fedprox(" + ",".join(f"a{i}=1|2" for i in range(20)) + ")"]},
             "2 x 1 x 1048576 x 1 = 2097152 combinations",
+        ),
+        ({"tune": {"client.lr": "log(1, 1)"}, "budget": 4}, "LOW has to be below HIGH"),
+        ({"tune": {"client.lr": "log(0, 1)"}, "budget": 4}, "a logarithm needs LOW above 0"),
+        ({"tune": {"client.lr": "log(0.1)"}, "budget": 4}, "takes two numbers"),
+        ({"tune": {"client.lr": "normal(0, 1)"}, "budget": 4}, "or a range: uniform"),
+        ({"tune": LOG}, "set compare.budget=16"),
+        ({"tune": LOG, "budget": 0}, "compare.budget: should be"),
+        ({"tune": LR, "budget": 4}, "nothing is tuned over a range"),
+        ({"methods": ["fedprox(mu=log(1, 0.1))"], "budget": 4}, "LOW has to be below HIGH"),
+        (
+            {"methods": ["fedsam"], "ranges": True, "budget": 4},
+            "fedsam: its files do not say what it is tuned",
         ),
     ],
 )
-def test_what_cannot_be_tuned_is_refused_in_one_line(methods, more, text):
+def test_what_cannot_be_tuned_is_refused_in_one_line(compare, text):
     with pytest.raises(ScenarioError) as refusal:
-        design_of(read(SCENARIO), methods, **more)
+        design_of(read({**SCENARIO, "compare": {"methods": ["fedavg"], **compare}}))
     assert text in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
@@ -146,6 +155,10 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     assert line == (
         "m is best with the smallest μ (mu) tried, 0.01 of 0.01, 0.1, 1: try smaller values, too."
     )
+    tables = {"compare": [], "summary": [], "tuning": row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1])}
+    about = verdict(findings_of(tables, "m", scenario={}), ["mu"])
+    assert about.edges == about.lines[1:] == [line]
+
     (line,) = edge_lines(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"], {})
     assert "the largest μ (mu)" in line
     assert "try larger values" in line
@@ -174,35 +187,26 @@ def test_a_choice_inside_its_grid_gets_no_remark(rows):
     assert edge_lines(rows, ["mu", "another"], {}) == []
 
 
-@if_whole
-@pytest.mark.long
-def test_a_comparison_reports_the_chosen_settings_and_remarks_on_edges(tmp_path):
-    methods = "mean,fedprox(mu=0.01|1),fedadam(lr=1e-4|1e-3|1e-2)"
-    comparison = fedsim.compare(
-        {**SCENARIO, "evaluate": {"metric": "test_loss"}}, methods, out=tmp_path / "out"
-    )
-    tuning = pd.read_csv(tmp_path / "out/tuning.csv")
-    assert tuning["method"].tolist() == ["fedprox(mu=tuned)"] * 2 + ["fedadam(lr=tuned)"] * 3
-    chosen = tuning[tuning["chosen"] == 1].set_index("method")["tuned"]
-    table = comparison.table.set_index("method")["tuned"]
-    assert all(table[method] == chosen[method] for method in chosen.index)
-    assert pd.isna(table["mean"])
-    assert len(comparison.summary) == 6
-    assert set(comparison.summary["method.lr"].dropna()) == {1e-2}
-    assert comparison.edges == [line for line in comparison.verdict if "try larger values" in line]
-    assert len(comparison.edges) == 1
-    assert fedsim.verify(tmp_path / "out").equal
-    again = fedsim.compare(tmp_path / "out/scenario.yaml", out=tmp_path / "again")
-    assert again.table.equals(comparison.table)
+def setting_of(lr):
+    """The key columns of a setting."""
+    return {"method": "m", "tuned": f"client.lr={lr}", "client.lr": lr}
+
+
+def trial(setting, validation, status=None, steps=0):
+    """A setting with its validation scores by seed; without a test score where it has a status."""
+    rounds, summary = [], []
+    for seed, score in enumerate(validation):
+        of_run = status or ("failed" if score is None else None)
+        final = None if of_run else score
+        rounds.append({"seed": seed, "validation_accuracy": score})
+        summary.append({"seed": seed, "final": final, "diverged": 0, "status": of_run})
+    timing = [{"local_steps": 0}, {"local_steps": steps}]
+    return Trial(setting_of(setting), rounds, summary, timing)
 
 
 def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
     """Its validation score is that of the initial model, here better than the other setting's."""
-    trials = []
-    for setting, score, status in ((0.1, 0.9, "not_run"), (0.2, 0.4, None)):
-        rounds = [{"seed": 0, "validation_accuracy": score}]
-        summary = [{"seed": 0, "final": None if status else score, "diverged": 0, "status": status}]
-        trials.append(Trial({"method": "m", "client.lr": setting}, rounds, summary))
+    trials = [trial(0.1, [0.9], "not_run"), trial(0.2, [0.4])]
     best, rows = tuned(trials, "test_accuracy", "final")
     assert best == 1
     assert [row["test_mean"] for row in rows] == [None, 0.4]
@@ -211,16 +215,18 @@ def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
 def test_under_how_many_seeds_a_setting_is_the_best_is_counted():
     """The first of ties counts; a run without a score is not the best of any seed."""
     scores = {0.1: [0.5, 0.6, 0.7], 0.2: [0.5, 0.9, 0.6], 0.3: [None, 0.1, 0.8]}
-    trials = []
-    for setting, values in scores.items():
-        rounds = [{"seed": seed, "validation_accuracy": v} for seed, v in enumerate(values)]
-        summary = []
-        for seed, value in enumerate(values):
-            status = "failed" if value is None else None
-            summary.append({"seed": seed, "final": value, "diverged": 0, "status": status})
-        trials.append(Trial({"method": "m", "client.lr": setting}, rounds, summary))
+    trials = [trial(setting, values) for setting, values in scores.items()]
     _, rows = tuned(trials, "test_accuracy", "final")
     assert [row["best_seeds"] for row in rows] == [1, 1, 1]
+
+
+def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():
+    """A trial that failed took none."""
+    failed = Trial(setting_of(3), [], [])
+    trials = [trial(1, [0.5], steps=700), trial(2, [0.5], steps=700), failed]
+    _, rows = tuned(trials, "test_accuracy", "final")
+    assert [row["local_steps"] for row in rows] == [700, 700, 0]
+    assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 1400
 
 
 def drawn_rows(values, best, method="m"):
@@ -276,21 +282,6 @@ def test_pure_noise_seldom_has_its_best_settings_in_an_outer_tenth():
     assert abs(lines / repeats - expected) < 4 * math.sqrt(expected / repeats)
 
 
-def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():
-    """A trial that failed took none."""
-    summary = [{"seed": 0, "metric": "test_accuracy", "final": 0.5, "diverged": 0}]
-    rounds = [{"seed": 0, "validation_accuracy": 0.5}]
-    timing = [{"local_steps": 0}, {"local_steps": 700}]
-    trials = [
-        Trial({"method": "m", "tuned": "lr=1"}, rounds, summary, timing),
-        Trial({"method": "m", "tuned": "lr=2"}, rounds, summary, timing),
-        Trial({"method": "m", "tuned": "lr=3"}, [], []),
-    ]
-    _, rows = tuned(trials, "test_accuracy", "final")
-    assert [row["local_steps"] for row in rows] == [700, 700, 0]
-    assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 1400
-
-
 def settings_by_method(compare, **more):
     """What is tried of every method of a comparison."""
     cells = design_of(read({**SCENARIO, "compare": compare}), **more).cells
@@ -307,11 +298,8 @@ def test_ranges_are_drawn_with_common_numbers_and_one_budget():
     compare["budget"] = 5
     settings = settings_by_method(compare)
 
-    assert {method: len(tried) for method, tried in settings.items()} == {
-        "fedavg": 5,
-        "prox": 5,
-        "adam": 5,
-    }
+    counts = {method: len(tried) for method, tried in settings.items()}
+    assert counts == {"fedavg": 5, "prox": 5, "adam": 5}
     rates = {m: [tried["client.lr"] for tried in settings[m]] for m in settings}
     assert rates["fedavg"] == rates["prox"] == rates["adam"]
     assert all(0.01 <= rate <= 1 and len(f"{rate:g}") <= 7 for rate in rates["fedavg"])
@@ -330,27 +318,6 @@ def test_a_small_range_is_tried_as_a_whole():
     assert len(tried["fedavg"]) == 6
     few = settings_by_method({**compare, "budget": 5}, tune=["client.epochs=integers(1, 6)"])
     assert len({setting["client.epochs"] for setting in few["fedavg"]}) == 5
-
-
-@pytest.mark.parametrize(
-    ("compare", "text"),
-    [
-        ({"tune": {"client.lr": "log(1, 1)"}}, "LOW has to be below HIGH"),
-        ({"tune": {"client.lr": "log(0, 1)"}}, "a logarithm needs LOW above 0"),
-        ({"tune": {"client.lr": "log(0.1)"}}, "takes two numbers"),
-        ({"tune": {"client.lr": "normal(0, 1)"}}, "or a range: uniform"),
-        ({"tune": {"client.lr": "log(0.1, 1)"}, "budget": None}, "set compare.budget=16"),
-        ({"tune": {"client.lr": "log(0.1, 1)"}, "budget": 0}, "compare.budget: should be"),
-        ({"tune": {"client.lr": [0.1, 1]}}, "nothing is tuned over a range"),
-        ({"methods": ["fedprox(mu=log(1, 0.1))"]}, "LOW has to be below HIGH"),
-        ({"methods": ["fedsam"], "ranges": True}, "fedsam: its files do not say what it is tuned"),
-    ],
-)
-def test_ranges_that_cannot_be_searched_are_refused_in_one_line(compare, text):
-    with pytest.raises(ScenarioError) as refusal:
-        design_of(read({**SCENARIO, "compare": {"methods": ["fedavg"], "budget": 4, **compare}}))
-    assert text in str(refusal.value)
-    assert "\n" not in str(refusal.value)
 
 
 def test_ranges_of_a_methods_files_are_used_where_the_scenario_says_so():

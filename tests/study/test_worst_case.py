@@ -1,19 +1,17 @@
 """Methods under the worst of several attacks: table, sentences, page and figure, by hand."""
 
-import itertools
-import json
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import if_whole
 from scipy import stats
+from test_page_content import record
 
-import fedsim
+from fedsim.report import page
 from fedsim.report.context import context_of
-from fedsim.report.derived import derived_files
 from fedsim.report.figures import figures_of_attacks
-from fedsim.report.results import rows_of
 from fedsim.study.attack_findings import worst_case_findings
 from fedsim.study.conclusions import conclusions
 from fedsim.study.exchange import beyond, exchanged, worst_apart
@@ -30,23 +28,13 @@ SCORES = {  # by attack and method, for alpha 1; one less for alpha 0.1
 
 def summary(seeds=8):
     rng, rows = np.random.default_rng(0), []
-    for alpha, less in ((1, 0.0), (0.1, 0.05)):
-        for wire, scores in SCORES.items():
-            for method, score in scores.items():
-                variant = f"wire={wire}, data.partition.alpha={alpha}"
-                axes = {"variant": variant, "wire": wire, "data.partition.alpha": str(alpha)}
-                for seed in range(seeds):
-                    value = score - less + 0.001 * rng.standard_normal()
-                    rows.append(
-                        {
-                            "method": method,
-                            **axes,
-                            "seed": seed,
-                            "metric": "test_accuracy",
-                            "final": value,
-                            "diverged": 0,
-                        }
-                    )
+    for (alpha, less), (wire, scores) in product(((1, 0.0), (0.1, 0.05)), SCORES.items()):
+        variant = f"wire={wire}, data.partition.alpha={alpha}"
+        axes = {"variant": variant, "wire": wire, "data.partition.alpha": str(alpha)}
+        for (method, score), seed in product(scores.items(), range(seeds)):
+            value = score - less + 0.001 * rng.standard_normal()
+            row = {"method": method, **axes, "seed": seed, "metric": "test_accuracy"}
+            rows.append({**row, "final": value, "diverged": 0})
     return rows
 
 
@@ -60,34 +48,24 @@ def found_in(rows):
 def test_the_worst_attack_has_the_lowest_mean_and_no_attack_does_not_count():
     rows = summary()
     table = pd.DataFrame(worst_cases(rows, "final"))
-    assert (
-        table["variant"].tolist()
-        == ["data.partition.alpha=1"] * 3 + ["data.partition.alpha=0.1"] * 3
-    )
+    first, second = (f"data.partition.alpha={alpha}" for alpha in (1, 0.1))
+    assert table["variant"].tolist() == [first] * 3 + [second] * 3
     assert table["method"].tolist() == ["b", "c", "a"] * 2
     assert set(table["attacks"]) == {2}
     assert set(table["best"]) == {"b"}
-    assert table["attack"].tolist()[:3] == [
-        "wire=[gaussian]",
-        *["wire=[{kind: sign_flip, scale: 5}]"] * 2,
-    ]
-    frame = pd.DataFrame(rows)
-    scores = lambda method, attack: frame.query("method == @method and variant == @attack")[
-        "final"
-    ].to_numpy()
-    b = scores("b", "wire=[gaussian], data.partition.alpha=1")
-    others = [
-        scores(m, "wire=[{kind: sign_flip, scale: 5}], data.partition.alpha=1") for m in ("c", "a")
-    ]
-    first = table.iloc[0]
-    assert (first["mean"], first["ci_low"], first["ci_high"]) == pytest.approx(
-        (b.mean(), *interval(b)), rel=1e-12
-    )
-    assert first["sd"] == pytest.approx(b.std(ddof=1))
-    assert all((b > other).all() for other in others)
+    flipped, noise = "wire=[{kind: sign_flip, scale: 5}]", "wire=[gaussian]"
+    assert table["attack"].tolist()[:3] == [noise, flipped, flipped]
+
+    scores = pd.DataFrame(rows).groupby(["method", "variant"])["final"].apply(np.array)
+    best = scores["b", f"{noise}, {first}"]
+    of_best = table.iloc[0]
+    ends = of_best["mean"], of_best["ci_low"], of_best["ci_high"]
+    assert ends == pytest.approx((best.mean(), *interval(best)), rel=1e-12)
+    assert of_best["sd"] == pytest.approx(best.std(ddof=1))
+    assert all((best > scores[method, f"{flipped}, {first}"]).all() for method in "ca")
     pairs = 2 * 3  # of methods, under two variations
     assert table["p_adjusted"].tolist()[1:3] == [pairs * 2 / 2**8] * 2
-    assert np.isnan(first["p_adjusted"])
+    assert np.isnan(of_best["p_adjusted"])
 
 
 def test_a_diverged_run_counts_as_the_worst():
@@ -126,11 +104,10 @@ def test_the_exchange_test_finds_the_worst_attacks_again():
     gap = lambda a, b: abs(a.mean(0).min() - b.mean(0).min())
     observed = gap(one, other)
     hits = 0
-    for signs in itertools.product((False, True), repeat=5):
+    for signs in product((False, True), repeat=5):
         swapped = np.array(signs)[:, None]
-        hits += (
-            gap(np.where(swapped, other, one), np.where(swapped, one, other)) >= observed - 1e-12
-        )
+        apart = gap(np.where(swapped, other, one), np.where(swapped, one, other))
+        hits += apart >= observed - 1e-12
     assert exchanged(one, other) == exchanged(other, one) == hits / 2**5
 
 
@@ -138,14 +115,9 @@ def test_under_one_attack_the_exchange_test_is_the_paired_test():
     rng = np.random.default_rng(4)
     one, other = rng.normal(0.3, 1, (2, 7, 1))
     d = (one - other)[:, 0]
-    assert (
-        exchanged(one, other)
-        == stats.permutation_test((d,), np.mean, permutation_type="samples").pvalue
-    )
-    greater = stats.permutation_test(
-        (d,), np.mean, permutation_type="samples", alternative="greater"
-    ).pvalue
-    assert beyond(one, other) == greater
+    flipped = partial(stats.permutation_test, (d,), np.mean, permutation_type="samples")
+    assert exchanged(one, other) == flipped().pvalue
+    assert beyond(one, other) == flipped(alternative="greater").pvalue
 
 
 def test_infinite_losses_are_tested_by_their_rank():
@@ -202,32 +174,11 @@ def test_the_figure_has_a_number_for_every_pair():
     assert len(second.axes) == 1
 
 
-@if_whole
-@pytest.mark.long
-def test_a_comparison_of_attacks_as_a_user_makes_it(tmp_path):
-    scenario = {
-        "name": "grid",
-        "rounds": 3,
-        "seeds": 2,
-        "data": {"kind": "digits", "clients": 10},
-        "client": {"lr": 0.1, "batch": 10, "epochs": 1},
-        "fleet": {"malicious": 0.2},
-        "wire": [{"kind": "sign_flip", "scale": 5}],
-        "evaluate": {"every": 3},
-    }
-    wires = [[], [{"kind": "sign_flip", "scale": 5}], [{"kind": "nonfinite"}]]
-    compared = fedsim.compare(
-        scenario, methods=["mean", "median"], vary={"wire": wires}, out=tmp_path / "out"
-    )
-    table = pd.read_csv(tmp_path / "out" / "worst.csv")
-    assert table["method"].tolist() == ["median", "mean"] == compared.worst["method"].tolist()
-    few = "2 seeds are too few, 6 would do"
-    assert compared.verdict[0] == f"No clear difference under 2 attacks: {few}."
-    record = json.loads((tmp_path / "out" / "run.json").read_text())
-    frames = {"summary": compared.summary, "compare": compared.table, "rounds": compared.rounds}
-    files = derived_files(frames, record)
-    text = files["report.html"].decode()
+def test_the_page_shows_every_method_under_every_attack():
+    rows = summary(seeds=2)
+    found = {**conclusions(rows, [], "a", "final", ["wire"]), "summary": rows}
+    frames = {name: pd.DataFrame(table) for name, table in found.items()}
+    written = record(kind="compare", baseline="a", score="final", cells=[])
+    text = page.page_of([page.Source(written, frames)]).decode()
     assert "Every method under every attack" in text
-    assert text.count(' worst">') == 2
-    assert files["figures/attacks.png"].startswith(b"\x89PNG")
-    assert rows_of(table)[0]["attack"] == "wire=[{kind: sign_flip, scale: 5}]"
+    assert text.count(' worst">') == 3 * 2  # methods and other variations

@@ -11,13 +11,11 @@ from fedsim.report.figures.attacks import figures_of_attacks as figures_of_attac
 from fedsim.report.figures.costs import figures_of_costs as figures_of_costs
 from fedsim.report.figures.curves import figure_of_curves as figure_of_curves
 from fedsim.report.figures.curves import pages_of_curves as pages_of_curves
-from fedsim.report.figures.differences import figure_of_differences as figure_of_differences
 from fedsim.report.figures.differences import pages_of_differences as pages_of_differences
 from fedsim.report.figures.drawing import FORMATS as FORMATS
 from fedsim.report.figures.drawing import QUICK as QUICK
 from fedsim.report.figures.drawing import rendered as rendered
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
-from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
 from fedsim.report.figures.scores import figures_of_scores as figures_of_scores
 
 

@@ -52,7 +52,7 @@ def within(axes: "Axes", ends: Sequence[tuple[Of, float, float]]) -> list[tuple[
     return [end for end in ends if low <= end[2] <= high]
 
 
-def _limits(numbers: Sequence[float], log: bool = False) -> tuple[float, float]:
+def _limits(numbers: Sequence[float], log: bool) -> tuple[float, float]:
     low = min(numbers)
     high = max(numbers)
     if log and low > 0:

@@ -111,12 +111,12 @@ def curves_on_page(
     size: tuple[int, int],
     labels: Sequence[str],
     context: Context,
-    wanted: Sequence[int] | None = None,
+    wanted: Sequence[int],
 ) -> list[Drawn]:
     """Pictures of the panels of one metric, all with the same upright axis.
 
     Args:
-      wanted: the numbers of the panels that are drawn; None: all are.
+      wanted: the numbers of the panels that are drawn.
     """
     from fedsim.report.figures.inline import PAGE_STYLE, inline
 
@@ -136,7 +136,7 @@ def curves_on_page(
         share_limits(all_axes)
         cut_up(all_axes, *by_method(panels))
         pictures = []
-        for number in range(len(panels)) if wanted is None else wanted:
+        for number in wanted:
             text = f"{labels[number]} by {lower.title}"
             figure: Any = all_axes[number].figure
             picture = inline(figure, text, data_along=lower.key)

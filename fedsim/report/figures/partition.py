@@ -28,6 +28,7 @@ ALPHAS = (0.14, 0.29, 0.45, 0.62, 0.8, 1.0)  # of the shades of the heat map
 GAP = 0.03  # around a cell, as a share of it
 MAX_APART = 60  # clients whose cells have a gap around them
 STEPS = [1, 2, 5, 10]  # between ticks
+SKEWED = 50  # times the median: a largest count above it makes the axis logarithmic
 
 
 def figure_of_partition(counts: LabelCounts, context: Context, seed: int | None = None) -> "Figure":
@@ -92,7 +93,7 @@ def _bars(axes: "Axes", sizes: np.ndarray) -> None:
     width = 0.8 if len(sizes) <= 50 else 1.0
     axes.bar(np.arange(len(sizes)), sizes, width=width, color=COLOURS[0], lw=0)
     axes.grid(False, axis="x")
-    if _skewed(sizes, 50):
+    if _skewed(sizes):
         high = axes.get_position().height > 0.4
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.7)
@@ -186,10 +187,10 @@ def _legend(axes: "Axes", samples: np.ndarray) -> None:
     axes.legend(handles=patches[::-1], title="samples", title_fontsize=SMALL, **look)
 
 
-def _skewed(counts: np.ndarray, times: float) -> bool:
-    """Whether the largest count is more than so many times the median of those above 0."""
+def _skewed(counts: np.ndarray) -> bool:
+    """Whether the largest count is many times the median of those above 0."""
     positive = counts[counts > 0]
-    return len(positive) > 0 and bool(positive.max() > times * np.median(positive))
+    return len(positive) > 0 and bool(positive.max() > SKEWED * np.median(positive))
 
 
 def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ TALL = 1.9  # inches
 
 
 def figures_of_scores(
-    rows: Sequence[Row], context: Context, fallen: Sequence[Row] = (), start: float | None = None
+    rows: Sequence[Row], context: Context, fallen: Sequence[Row], start: float | None
 ) -> list["Figure"]:
     """`figure_of_scores` for every variation of what varies apart from the axis.
 
@@ -46,9 +46,9 @@ def figures_of_scores(
 def figure_of_scores(
     rows: Sequence[Row],
     context: Context,
-    breaks: Mapping[str, float] | None = None,
-    start: float | None = None,
-    rest: str = "",
+    breaks: Mapping[str, float],
+    start: float | None,
+    rest: str,
 ) -> "Figure":
     """Mean scores against the axis: a curve per method, Student's 95 % interval as a band.
 
@@ -68,7 +68,7 @@ def figure_of_scores(
     context = context.including(methods)
     rows = [row for row in rows if row["method"] in methods]
     keys = marks.keys_of(methods, context)
-    crosses = {name: value for name, value in (breaks or {}).items() if name in methods}
+    crosses = {name: value for name, value in breaks.items() if name in methods}
     metric = metric_of(rows)
 
     variation = ""

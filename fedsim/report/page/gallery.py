@@ -19,13 +19,13 @@ from fedsim.report.page.sources import Result, Source, lines_of, result_of
 from fedsim.report.results import grouped_by
 from fedsim.report.series import by_variant
 from fedsim.study.summary import in_words, is_federated, larger_is_better
+from fedsim.study.verdict import Verdict
 
-LEAD = '<p class="lead">(.*?)</p>'
-NUMBERS = (  # that a headline may name beside a score
-    r"(?P<number>[\d.,]+ times) (?P<what>fewer \w+)",
-    r"up to (?P<number>[\d.]+ %) (?P<what>\w+)",
-    r": (?P<what>[a-z ]+) (?P<number>\d+(\.\d+)?)\.",
-)
+# What a page that is no run's says of itself.
+TITLE = "<h1>(.*?)</h1>"
+SIZE = '<p class="small size">(.*?)</p>'
+LEAD = '<p class="lead"[^>]*>(.*?)</p>'
+NUMBER = 'data-of="(.*?)" data-number="(.*?)"'
 STATES = ("finished", "running", "unfinished", "failed")
 
 
@@ -34,12 +34,14 @@ class Entry(NamedTuple):
 
     Attributes:
       link: the relative address of its page; empty if it has none.
+      verdict: that of a comparison; None of a run, and of a comparison that has not ended.
     """
 
     name: str
     link: str
     state: str
     source: Source
+    verdict: Verdict | None = None
 
 
 class Picture(NamedTuple):
@@ -70,7 +72,12 @@ def card_of(entry: Entry) -> dict[str, Any]:
     record = entry.source.record
     sources = [entry.source]
     result = result_of(sources)
-    headline = lines_of(sources, result)[0]
+    best = _best(result)
+    named = None
+    if entry.verdict is not None:
+        named = entry.verdict.main_number
+    elif best is not None:
+        named = in_words(result.context.metric), f"{best:.4g}"
     started = record["started"]
     return {
         "name": entry.name,
@@ -78,9 +85,9 @@ def card_of(entry: Entry) -> dict[str, Any]:
         "link": entry.link,
         "state": entry.state,
         "mark": _mark(entry),
-        "headline": headline,
-        "score": _best(result),
-        "named": _named(headline, in_words(result.context.metric)),
+        "headline": lines_of(sources, result)[0],
+        "score": best,
+        "named": named,
         "started": started,
         "day": started[:10],
         "picture": _picture(entry.source, result),
@@ -92,8 +99,9 @@ def card_of_page(name: str, link: str, page: str) -> dict[str, Any]:
     """What the gallery shows of a page that is no run's, such as the report of a suite."""
     title, size, headline = (
         html.unescape(found[1]) if (found := re.search(pattern, page)) else ""
-        for pattern in ("<h1>(.*?)</h1>", '<p class="small size">(.*?)</p>', LEAD)
+        for pattern in (TITLE, SIZE, LEAD)
     )
+    number = re.search(NUMBER, page)
     return {
         "name": name,
         "title": title or name,
@@ -102,21 +110,12 @@ def card_of_page(name: str, link: str, page: str) -> dict[str, Any]:
         "mark": "",
         "headline": headline,
         "score": None,
-        "named": _named(headline),
+        "named": tuple(map(html.unescape, number.groups())) if number else None,
         "started": "",
         "day": "",
         "picture": Picture(Markup(""), ""),
         "setting": size,
     }
-
-
-def _named(headline: str, metric: str = "") -> tuple[str, str] | None:
-    """The number that a headline names, behind what it is of; None where it names none."""
-    score = rf"(?P<what>{re.escape(metric)}) (?P<number>\d+(\.\d+)?)"
-    for pattern in (score, *NUMBERS) if metric else NUMBERS:
-        if found := re.search(pattern, headline):
-            return found["what"], found["number"]
-    return None
 
 
 def _mark(entry: Entry) -> str:

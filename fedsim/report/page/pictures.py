@@ -109,8 +109,9 @@ def _score_rows(
     for method in context.order:
         marks = []
         for variant, of_variant in standings.items():
+            of_method = (standing for standing in of_variant if standing.method == method)
             mark = _score_mark(
-                standing=_standing_of(method, of_variant),
+                standing=next(of_method, None),
                 seeds=by_seed.get((method, variant), []),
                 baseline=baseline,
                 variation=context.words(variant),
@@ -120,13 +121,6 @@ def _score_rows(
         note = "baseline" if method == baseline else context.note_of(method)
         rows.append(Line(method, note, context.rank_of(method), marks))
     return rows
-
-
-def _standing_of(method: str, standings: Sequence[Standing]) -> Standing | None:
-    for standing in standings:
-        if standing.method == method:
-            return standing
-    return None
 
 
 def _scores_by_seed(summary: Sequence[Row], score: str) -> dict[tuple[str, str], list[float]]:

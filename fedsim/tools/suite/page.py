@@ -15,7 +15,7 @@ from fedsim.study.summary import as_loss, grouped, larger_is_better
 from fedsim.study.words import count
 from fedsim.tools.suite import pictures
 from fedsim.tools.suite.analysis import Analysis
-from fedsim.tools.suite.sentences import across_lines, headline, notes, task_lines
+from fedsim.tools.suite.sentences import across_lines, best_mean, headline, notes, task_lines
 
 SECTIONS = (
     ("result", "Result"),
@@ -91,6 +91,7 @@ def page_of(
         "title": f"Suite of {count(len(analysis.tasks), 'task')}",
         "size": _size(analysis),
         "headline": headline(analysis),
+        "best_mean": best_mean(analysis),
         "left_out": left_out,
         "lines": across_lines(analysis),
         "task_lines": task_lines(analysis),

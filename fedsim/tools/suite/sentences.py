@@ -47,6 +47,14 @@ def headline(analysis: Analysis) -> str:
     return f"Over {tasks}, {best} beats {others}: mean {metric} {mean:.3g}."
 
 
+def best_mean(analysis: Analysis) -> tuple[str, str] | None:
+    """Return the best mean over all tasks, behind what it is of; None where none are compared."""
+    if not analysis.across or not analysis.seeds:
+        return None
+    _, mean = _best(analysis)
+    return f"mean {analysis.metric_in_words}", f"{mean:.3g}"
+
+
 def across_lines(analysis: Analysis) -> list[str]:
     """Return a sentence for every further method that is better than others over the tasks."""
     if not analysis.across or not analysis.seeds:
