@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference.scenarios import consecutive
 
 import fedsim
@@ -209,6 +210,7 @@ def work_of(level: int, r: int = 1) -> Work:
     return Work(**{**known, "level": jnp.int32(level), "round": jnp.int32(r - 1)})
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize(("rolls", "r"), [(False, 1), (True, 6)])
 def test_a_part_of_a_convolutional_network_is_the_small_network(rolls, r):
