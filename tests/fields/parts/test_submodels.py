@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference.scenarios import consecutive
 
 import fedsim
@@ -166,19 +167,13 @@ def test_runs_are_those_of_small_networks_and_bytes_are_their_sizes():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("widths", [WIDTHS, NARROW], ids=["all units", "some that nobody has"])
-def test_heterofl_is_the_mean_over_those_who_have_a_number(widths):
-    result = check(widths, "first")
-    start = layers_of(result.experiment.shared[0]["params"])
-    moved = [a != b for a, b in zip(layers_of(result.model())[1][0], start[1][0])]
-    assert np.array(moved).any()
-    assert np.array(moved)[3:].any() == (widths is WIDTHS)  # of the second half of the units
-
-
-@pytest.mark.long
-def test_the_scaler_and_the_masked_loss_are_those_of_heterofl():
+def test_heterofl_is_the_mean_over_those_who_have_a_number():
+    """With its scaler and its masked loss; units that nobody has stay."""
     assert any(len(set(Y[OWNER == i])) < CLASSES for i in (0, 1, 3, 4))  # who lacks a class
-    check(WIDTHS, "first", pieces=True)
+    result = check(NARROW, "first", pieces=True)
+    start = layers_of(result.experiment.shared[0]["params"])
+    moved = layers_of(result.model())[1][0] != start[1][0]
+    assert moved[:3].any() and not moved[3:].any()
 
 
 @pytest.mark.long
@@ -209,6 +204,7 @@ def work_of(level: int, r: int = 1) -> Work:
     return Work(**{**known, "level": jnp.int32(level), "round": jnp.int32(r - 1)})
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize(("rolls", "r"), [(False, 1), (True, 6)])
 def test_a_part_of_a_convolutional_network_is_the_small_network(rolls, r):

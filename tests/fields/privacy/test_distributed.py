@@ -184,7 +184,7 @@ def test_epsilon_is_above_that_of_gaussian_noise_and_comes_near_it(kind):
             assert by_bits[-1] <= 1.02 * gaussian
 
 
-@pytest.mark.parametrize(("kind", "weights"), zip(KINDS, WEIGHTS.values(), strict=True))
+@pytest.mark.parametrize(("kind", "weights"), list(zip(KINDS, WEIGHTS.values(), strict=True)))
 def test_delta_at_this_epsilon_is_never_below_the_exact_one(kind, weights):
     """One coordinate, one round, the longest update: δ is that of the convolved shares."""
     section = section_of(kind, dimension=1, granularity=0.25, shares=5)

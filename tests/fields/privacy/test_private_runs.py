@@ -8,7 +8,6 @@ from cohorts import cohort_of
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.scenarios import flat
 from scipy import stats
-from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.errors import CheckpointError, ScenarioError
@@ -26,7 +25,6 @@ SCENARIO = {
     "privacy": {"clip": 0.2, "noise_multiplier": 1.0, "delta": 1e-5},
 }
 MEAN = {"kind": "mean", "weights": "uniform", "denominator": "expected"}
-ADAPTIVE = {"kind": "adaptive", "count_std": 2.0}
 
 
 def run(**changes) -> fedsim.Result:
@@ -170,11 +168,6 @@ def test_an_epsilon_is_reached_in_the_planned_rounds_and_no_others(tmp_path):
     assert rows_of(fedsim.run(resolved)) == rows_of(result)
     with pytest.raises(CheckpointError, match="the noise was solved for all rounds"):
         fedsim.run({**written, "rounds": 6}, out=tmp_path, resume=True)
-
-
-@pytest.mark.long
-def test_kills_and_blocks_change_no_byte_of_a_bound_that_learns(tmp_path):
-    run_of_same_bytes({**SCENARIO, "privacy": privacy(clip=ADAPTIVE)}, tmp_path, cut=2)
 
 
 @pytest.mark.long
