@@ -13,7 +13,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.engine.loop import group_runs
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
 
 def test_a_client_that_diverges_is_chosen_last():

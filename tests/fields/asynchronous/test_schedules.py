@@ -330,7 +330,7 @@ def test_normalisation_statistics_are_mixed_with_the_model():
         written = scenario(schedule, rounds=1, cohort="all", client=client)
         watch = lambda e, s, row, seen=seen: seen.append(row.server.shared)
         fedsim.run(written, data=data, model=Net(), watch=watch)
-        start, ends[alpha] = seen
+        start, ends[alpha] = jax.tree.map(np.asarray, seen)
     assert jax.tree.leaves(start["stats"])
     quarter = jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, start, ends[1.0])
     close = lambda got, want: np.testing.assert_allclose(got, want, rtol=1e-12)

@@ -7,7 +7,7 @@ from test_codecs import SIZES, D, problem_arrays, quadratics
 
 from fedsim.fleet.streams import Stream, generator
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
 ROUNDS, SEED, LR, STEPS = [[0, 3, 6], [1, 3, 4, 6], [0, 4, 6], [0, 1, 3], [3, 4, 6]], 2, 0.1, 3
 DROPOUT = {"before": 0.1, "during": 0.2, "after": 0.3}

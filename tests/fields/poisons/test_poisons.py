@@ -22,6 +22,8 @@ from fedsim.report.page import charts, setting
 from fedsim.runs import sweep
 from fedsim.scenario import read
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 RNG = np.random.default_rng(0)
 CLASSES, N, MALICIOUS = 5, 8, [1, 4, 6, 7]
 BYTES = fedsim.Arrays(
