@@ -12,6 +12,7 @@ from test_commands import fedsim as typed
 from test_lanes import X64, ragged
 
 import fedsim
+from fedsim.report import derived
 from fedsim.study.guessing import chance_levels, is_at_chance
 from fedsim.study.summary import growth
 
@@ -154,7 +155,10 @@ def test_a_run_that_has_not_run_resumes_with_more_rounds_to_equal_bytes(every, t
 
 
 @pytest.mark.long
-def test_a_method_that_has_not_run_is_a_row_without_a_score_and_a_sentence(tmp_path, pictures):
+def test_a_method_that_has_not_run_is_a_row_without_a_score_and_a_sentence(
+    tmp_path, pictures, monkeypatch
+):
+    monkeypatch.setattr(derived, "all_figures", lambda *_: ())
     data = {"kind": "gaussian_blobs", "samples": 240, "clients": 12}
     schedule = {"kind": "semi_sync", "seconds": 3.0, "concurrency": 7}
     written = {
