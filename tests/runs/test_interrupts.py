@@ -13,7 +13,7 @@ from test_commands import FEDSIM
 
 pytestmark = pytest.mark.long
 
-SCENARIO = tiny(0.0, rounds=120, seeds=[0])
+SCENARIO = tiny(0.0, rounds=80, seeds=[0])
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LIMIT = 5.0  # seconds
 
