@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 # Where the clients' memory is: in the commit, or in a file beside it.
 KINDS = {"resident": 256.0, "disk": 0.0}
-EVERY = 1 if WHOLE else 19  # a fixed subset of the operations, unless all are asked for
+EVERY = 1 if WHOLE else 29  # a fixed subset of the operations, unless all are asked for
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS)
 
 
@@ -148,9 +148,9 @@ def test_files_are_flushed_before_they_are_renamed_or_referred_to(kind, tmp_path
 def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
     expected = killed_run(tmp_path / "template")
     seen = Counter(
-        came for _, came in trials(tmp_path / "template", expected, tmp_path / "copy", seed, 25)
+        came for _, came in trials(tmp_path / "template", expected, tmp_path / "copy", seed, 16)
     )
-    assert seen["refused"] > 2 and seen["equal, warned"] > 2 and seen["equal"] > 1, seen
+    assert seen["refused"] and seen["equal, warned"] and seen["equal"], seen
 
 
 @pytest.mark.parametrize("kind", KINDS)

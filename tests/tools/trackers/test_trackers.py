@@ -323,10 +323,10 @@ def test_a_tracker_without_a_run_directory_is_refused_before_anything_is_compute
         assert str(error.value) == "--log-to: tensorboard: needs a run directory; give out="
 
 
-def test_a_plain_run_imports_no_tracker(tmp_path):
-    code = f"import sys, fedsim; fedsim.run({TINY!r}, rounds=0, out='x')\n"
+def test_what_a_plain_run_imports_is_no_tracker():
+    code = "import sys, fedsim.runs.run, fedsim.tools.trackers.log\n"
     code += "assert not {'tensorboardX', 'wandb', 'mlflow', 'sqlalchemy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @if_whole
