@@ -46,13 +46,14 @@ AXES: dict[str, tuple[str, list[Any]]] = {
 }
 
 
-def differing(axis: str, folder: Path) -> list[str]:
-    """Compare the values of an axis in several ways -> the ways in which a file of a run differs.
+def differing(axis: str, folder: Path, most: int | None = None) -> list[str]:
+    """Compare values of an axis, at most so many -> the ways in which a file of a run differs.
 
     Each value alone is what the others have to equal: all values beside one another, in two
     processes, and the first value added to the others, which have ended.
     """
     path, values = AXES[axis]
+    values = values[:most]
     expected = {}
     for number, value in enumerate(values):
         expected |= _compared(folder / f"alone-{number}", path, [value])

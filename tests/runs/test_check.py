@@ -18,6 +18,8 @@ from fedsim.assemble.temporary import traced_bytes
 from fedsim.cli import cli
 from fedsim.scenario import read
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 SMALL = {
     "name": "small",
     "rounds": 3,

@@ -3,19 +3,17 @@
 import json
 import math
 import re
-import signal
-import subprocess
-import sys
-import time
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import WHOLE
 from directories import leftovers
+from faulty import Disk, Killed
 from scipy import stats
 
 import fedsim
@@ -39,9 +37,13 @@ SCENARIO = {
     "client": {"lr": 0.1, "batch": 16, "epochs": 1},
     "evaluate": {"every": 2, "target": 0.2},
 }
-METHODS = ["fedavg", "scaffold", "median"]
 RULES = ["fedavg", "median", "trimmed_mean"]  # which share the clients' program
+VARY = {"client.lr": [0.05, 0.1]}
 TABLES = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "compare.csv")
+
+
+def same_models(one, two):
+    jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
 def bits(folder):
@@ -53,7 +55,7 @@ def bits(folder):
 def saved(tmp_path_factory):
     """A comparison of three rules and two variations, and what was returned."""
     out = tmp_path_factory.mktemp("compare") / "out"
-    comparison = fedsim.compare(SCENARIO, RULES, vary={"client.lr": [0.05, 0.1]}, out=out)
+    comparison = fedsim.compare(SCENARIO, RULES, vary=VARY, out=out)
     return out, comparison
 
 
@@ -184,8 +186,8 @@ def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
 def test_the_scenario_may_contain_the_comparison(tmp_path):
     path = tmp_path / "s.yaml"
     section = {
-        "methods": ["fedavg", {"method": "fedprox(mu=1)", "label": "prox"}],
-        "baseline": "prox",
+        "methods": ["fedavg", {"method": "median", "label": "middle"}],
+        "baseline": "middle",
     }
     path.write_text(
         json.dumps(
@@ -193,56 +195,61 @@ def test_the_scenario_may_contain_the_comparison(tmp_path):
         )
     )
     comparison = fedsim.compare(path)
-    assert comparison.baseline == "prox"
-    assert comparison.table["method"].tolist() == [
-        "fedavg",
-        "prox",
-    ]
+    assert comparison.baseline == "middle"
+    assert comparison.table["method"].tolist() == ["fedavg", "middle"]
     assert set(comparison.table["score"]) == {"best"}
     assert comparison.summary["cohort.size"].tolist() == [3] * 6
     assert fedsim.run(path).status == "done"  # which leaves it alone
 
 
 @pytest.mark.long
-def test_methods_and_seeds_can_be_added_without_repeating_runs(tmp_path):
+def test_methods_and_seeds_can_be_added_without_repeating_runs(saved, tmp_path):
     out = tmp_path / "out"
-    fedsim.compare({**SCENARIO, "seeds": 2}, ["fedavg", "median"], out=out)
+    fedsim.compare({**SCENARIO, "seeds": 2}, RULES[:2], vary=VARY, out=out)
     before = {path: path.stat().st_mtime_ns for path in out.glob("checkpoints/*/*")}
     seen = []
     watch = lambda experiment, seed, row: seen.append((experiment.method, seed))
-    fedsim.compare(SCENARIO, METHODS, out=out, resume=True, watch=watch)
-    assert {(m, s) for m, s in seen} == {
-        ("fedavg", 2),
-        ("median", 2),
-        *(("scaffold", s) for s in range(3)),
-    }
+    fedsim.compare(SCENARIO, RULES, vary=VARY, out=out, resume=True, watch=watch)
+    added = {(method, 2) for method in RULES[:2]} | {(RULES[2], seed) for seed in range(3)}
+    assert set(seen) == added
     assert all(path.stat().st_mtime_ns == was for path, was in before.items())
-    fedsim.compare(SCENARIO, METHODS, out=tmp_path / "straight")
-    assert bits(out) == bits(tmp_path / "straight")
+    assert bits(out) == bits(saved[0])
 
 
 @pytest.mark.long
-def test_a_killed_comparison_resumes_with_the_same_bytes(tmp_path):
-    (tmp_path / "s.yaml").write_text(
-        json.dumps({**SCENARIO, "rounds": 60, "checkpoint": {"rounds": 5}})
-    )
-    methods = ",".join(METHODS)
-    words = f"compare s.yaml --methods {methods} --quiet --no-pictures --out".split()
-    command = [sys.executable, "-m", "fedsim.cli", *words]
-    for kill in range(2 if WHOLE else 1):
-        process = subprocess.Popen([*command, "killed", *["--resume"] * (kill > 0)], cwd=tmp_path)
-        deadline = time.monotonic() + 60
-        while (
-            len(list(tmp_path.glob("killed/checkpoints/*/state-*"))) < 3 + 6 * kill
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run([*command, "killed", "--resume"], cwd=tmp_path, check=True)
-    subprocess.run([*command, "straight"], cwd=tmp_path, check=True)
-    assert bits(tmp_path / "killed") == bits(tmp_path / "straight")
-    assert leftovers(tmp_path / "killed") == []
+def test_a_killed_comparison_resumes_with_the_same_bytes(saved, tmp_path):
+    """Killed while runs train, and again while they go on."""
+    out = tmp_path / "out"
+    committing = {**SCENARIO, "checkpoint": {"rounds": 1}}
+    for operation in (400, 300):
+        with pytest.raises(Killed), Disk(out, at=operation):
+            fedsim.compare(committing, RULES, vary=VARY, out=out, resume=True)
+    assert list(out.glob("checkpoints/*/state-*"))
+    fedsim.compare(committing, RULES, vary=VARY, out=out, resume=True)
+    assert bits(out) == bits(saved[0]) and leftovers(out) == []
+
+
+@pytest.mark.long
+def test_a_seed_has_the_same_bytes_beside_further_seeds(tmp_path):
+    scenario = {**SCENARIO, "client": {**SCENARIO["client"], "batch": "full"}}
+    several = fedsim.run(scenario, seeds=[0, 3])
+    fedsim.compare(scenario, "fedavg", seeds=[0], out=tmp_path / "out")
+    more = fedsim.compare(scenario, "fedavg", seeds=[0, 3], out=tmp_path / "out", resume=True)
+    for seed in (0, 3):
+        same_models(more.model("fedavg", seed), several.model(seed=seed))
+
+
+@pytest.mark.long
+def test_a_method_that_trains_by_itself_has_its_own_program():
+    """With another one, clients of a buffered server would draw as those of a round do."""
+    scenario = {**SCENARIO, "rounds": 6, "data": {**SCENARIO["data"], "augment": ["flip"]}}
+    buffered = {"kind": "fedbuff", "buffer": 1, "concurrency": 8}
+    runs = []
+    for schedules in ([buffered], [{"kind": "sync"}, buffered]):
+        comparison = fedsim.compare(scenario, "fedsam", vary={"schedule": schedules}, seeds=[0])
+        runs.append(comparison.outcomes[-1].result)
+    assert runs[0].records["rounds"] == runs[1].records["rounds"]
+    same_models(*[run.model() for run in runs])
 
 
 def test_a_process_whose_loss_is_seen_by_its_next_task_first_is_lost_once():

@@ -204,7 +204,7 @@ def test_every_command_has_a_case():
 
 
 @pytest.mark.long
-@pytest.mark.share(60)
+@pytest.mark.share(130)
 @pytest.mark.parametrize("streams", STREAMS)
 @pytest.mark.parametrize("command", LINES)
 def test_commands_do_their_work_with_streams_that_are_closed_or_unread(

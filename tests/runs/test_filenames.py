@@ -12,6 +12,8 @@ from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, names_in, names_of, run_files_of
 from fedsim.runs.record_form import FILE_NAME
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 # what labels are made of, in few letters, so that many labels come close to one another
 LABELS = st.text(st.sampled_from("aA_1(=.,) -[|é"), max_size=12)
 LONG = st.builds(lambda label, times: (label or "x") * times, LABELS, st.integers(8, 40))
@@ -70,10 +72,9 @@ SHARING = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_every_run_of_a_comparison_has_its_own_model_and_commits(jobs, tmp_path):
+def test_every_run_of_a_comparison_has_its_own_model_and_commits(tmp_path):
     out = tmp_path / "out"
-    comparison = fedsim.compare(TINY, SHARING, out=out, jobs=jobs, pictures=False)
+    comparison = fedsim.compare(TINY, SHARING, out=out, pictures=False)
     run_files = run_files_of(out, directory.sound_record(out))
     assert len(list(out.glob("model.*"))) == len(list((out / "checkpoints").iterdir())) == 6
     for label in ("krum_f_1", "krum(f=1)", "Krum(F=1)"):

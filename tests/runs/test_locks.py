@@ -225,7 +225,7 @@ for out in map(str.strip, sys.stdin):
     except DirectoryError as error:
         print(error, flush=True)
 """
-WRITERS = 3
+WRITERS = 2
 
 
 @pytest.mark.long

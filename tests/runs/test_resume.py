@@ -107,7 +107,7 @@ def test_a_run_of_another_version_is_refused(killed):
 
 @pytest.mark.long
 def test_a_comparison_of_another_version_is_refused_and_keeps_its_files(tmp_path, monkeypatch):
-    scenario = tiny(seeds=1)
+    scenario = tiny(seeds=1, rounds=0)
     with monkeypatch.context() as patch:
         patch.setattr(environment, "__version__", "0.1.0")
         fedsim.compare(scenario, "fedavg", out=tmp_path / "out", pictures=False)
@@ -183,7 +183,7 @@ def test_another_scenario_is_refused(edit, template):
 def test_other_data_are_refused(tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(60) % 6)
-    scenario = {"name": "mine", "rounds": 2, "checkpoint": {"rounds": 1}}
+    scenario = {"name": "mine", "rounds": 0}
     fedsim.run(scenario, data=data, out=tmp_path / "run")
     x[7, 1] += 1
     with pytest.raises(CheckpointError, match=r"hashes.data: "):
@@ -252,12 +252,10 @@ def test_a_commit_of_another_seed_is_refused(killed, tmp_path):
 
 @pytest.mark.long
 def test_a_commit_of_another_scenario_is_refused(killed, tmp_path):
-    fedsim.run({**SCENARIO, "client": {"lr": 0.3, "batch": 4}}, out=tmp_path / "other")
+    fedsim.run({**SCENARIO, "client": {**SCENARIO["client"], "lr": 0.3}}, out=tmp_path / "other")
     shutil.copytree(tmp_path / "other" / SEED, killed / SEED, dirs_exist_ok=True)
-    with pytest.raises(CheckpointError) as refused:
+    with pytest.raises(CheckpointError, match=r"scenario\.client\.lr: 0\.3, now 0\.1"):
         resume(killed)
-    assert "scenario.client.lr: 0.3, now 0.1" in str(refused.value)
-    assert "scenario.client.batch: 4, now 16" in str(refused.value)
 
 
 @pytest.mark.parametrize("number", [1, 3])

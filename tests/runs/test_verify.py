@@ -110,7 +110,6 @@ def test_a_finished_run_is_confirmed_and_left_unchanged(kind, made):
 def test_a_run_to_which_rounds_were_added_is_confirmed(tmp_path):
     short = {**SCAFFOLD, "rounds": 3, "checkpoint": {"resident_mb": 0}}
     fedsim.run(short, out=tmp_path / "x")
-    assert fedsim.verify(tmp_path / "x").equal
     longer = {**short, "rounds": 6, "checkpoint": {"resident_mb": 256, "seconds": 1e6}}
     fedsim.run(longer, out=tmp_path / "x", resume=True)
     result = fedsim.verify(tmp_path / "x")

@@ -7,7 +7,7 @@ import fedsim
 from fedsim.disk.tables import read_table
 from fedsim.runs.export import exported
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
 SCENARIO = {
     "name": "small",

@@ -6,13 +6,14 @@ import shutil
 import stat
 import struct
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from directories import tiny, written
+from test_commands import FEDSIM
+from test_commands import fedsim as typed
 
 import fedsim
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
@@ -23,7 +24,6 @@ from fedsim.tools.bundle.unpack import opened
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
-FEDSIM = (sys.executable, "-m", "fedsim.cli")
 ATTACK = """\
 import jax
 
@@ -254,9 +254,9 @@ def test_code_in_a_bundle_runs_only_if_it_is_given(study, tmp_path):
     fresh = tmp_path / "fresh"
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         archive.extractall(fresh)
-    check = [*FEDSIM, "verify", "--against", "."]
-    done = subprocess.run(check, cwd=fresh, capture_output=True, text=True)
+    done = typed("verify --against .", fresh)
     assert done.returncode == 2 and "flipped is not part of fedsim" in done.stdout
     assert not (fresh / "executed").exists()
-    given = subprocess.run([*check, "--plugin", "plugins/mine.py"], cwd=fresh, capture_output=True)
+    words = [*FEDSIM, "verify", "--against", ".", "--plugin", "plugins/mine.py"]
+    given = subprocess.run(words, cwd=fresh, capture_output=True)
     assert given.returncode == 0 and (fresh / "executed").exists()

@@ -73,7 +73,7 @@ def file(tmp_path, request, own_kinds):
 
 
 @pytest.mark.long
-@pytest.mark.share(140)
+@pytest.mark.share(300)
 @pytest.mark.parametrize("call", OURS)
 def test_a_kind_that_ships_keeps_the_laws_of_its_family(call):
     for found in fedsim.conform(call):

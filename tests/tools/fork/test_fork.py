@@ -280,8 +280,6 @@ def test_epsilon_is_not_counted_over_two_kinds_of_rounds(tmp_path):
     with pytest.raises(CheckpointError, match="ε of a private run"):
         edits = ["privacy.noise_multiplier=2.0"]
         forked(tmp_path / "original", tmp_path / "fork", round=2, edits=edits)
-    forked(tmp_path / "original", tmp_path / "same", round=2)
-    whole(tmp_path / "same", bits(tmp_path / "original"))
 
 
 @pytest.mark.long

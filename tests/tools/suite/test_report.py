@@ -26,6 +26,8 @@ from fedsim.tools.suite.statistics import (
 )
 from fedsim.tools.suite.tasks import tasks_of
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 CLAIMS = (" beats ", " is better than ")
 TASK = """
 name: {name}
@@ -254,7 +256,7 @@ def noise_suites(number, shared):
 
 @pytest.mark.long
 def test_on_noise_every_sentence_is_wrong_in_at_most_five_percent():
-    number = 600
+    number = 300
     most = number * 0.05 + 3 * math.sqrt(number * 0.05 * 0.95)
     for shared in (0.0, 2.0):
         over_tasks = 0

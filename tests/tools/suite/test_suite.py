@@ -14,6 +14,8 @@ from fedsim.tools.suite.documentation import pages
 from fedsim.tools.suite.execute import run_suite
 from fedsim.tools.suite.tasks import tasks_of
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 BASE = """
 name: base
 rounds: 2
@@ -93,7 +95,7 @@ def test_every_method_of_every_shipped_task_can_be_built(size):
     tasks = tasks_of([ROOT / "scenarios/suite"], size, [])
     assert len({task.hash() for task in tasks}) == len(tasks) == 20
     assert all(len(task.spec.seeds) >= 10 for task in tasks)
-    for task in some(tasks_of([ROOT / "scenarios/suite"], size, ["seeds=1"]), 4):
+    for task in some(tasks_of([ROOT / "scenarios/suite"], size, ["seeds=1"]), 20):
         draft = draft_of(task)
         assert {"local_only", "centralised"} <= {cell.method for cell in draft.cells}
         with numerics(task):

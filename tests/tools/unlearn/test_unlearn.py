@@ -242,11 +242,9 @@ def test_a_client_that_never_took_part_leaves_the_original(listed, tmp_path):
 
 @pytest.mark.long
 def test_seeds_are_paired(tmp_path):
-    scenario = plain(cohort="all", fleet={}, rounds=3, seeds=[0, 1, 2])
-    fedsim.run(scenario, out=tmp_path / "original", pictures=False)
-    result = fedsim.unlearn(
-        tmp_path / "original", clients=1, out=tmp_path / "out", how="federaser", progress=False
-    )
+    fedsim.run(plain(seeds=[0, 1, 2]), out=tmp_path / "original", pictures=False)
+    options = {"clients": FORGOTTEN, "out": tmp_path / "out", "how": "federaser"}
+    result = fedsim.unlearn(tmp_path / "original", progress=False, **options)
     table = result.table.pivot(index="seed", columns="how", values="forgotten_loss")
     row = result.differences.set_index(["how", "column"]).loc[("federaser", "forgotten_loss")]
     difference = table["federaser"] - table["retrain"]
