@@ -236,9 +236,9 @@ def test_blocks_of_python_run(name, root, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.long
 @pytest.mark.usefixtures("own_kinds")
-def test_own_block_and_halving_block_print_what_is_shown_below_them(root, capsys):
-    for name in ("own", "halving"):
-        alike(block(text_of(root), f"printed by {name}"), printed_by(name, root, capsys))
+@pytest.mark.parametrize("name", ["own", "halving"])
+def test_a_block_prints_what_is_shown_below_it(name, root, capsys):
+    alike(block(text_of(root), f"printed by {name}"), printed_by(name, root, capsys))
 
 
 @pytest.mark.long
