@@ -87,8 +87,7 @@ def faults(folders: list[str], tests: list[str] | None = None) -> Iterator[str]:
             ["pytest", "-q", *(["--collect-only"] if tests is None else tests), "tests"],
         ):
             yield from _fault(place, arguments)
-        for folder in folders:
-            yield from _remnants(folder, folders, place)
+        yield from _remnants(folders, place)
 
 
 def _fault(place: Path, arguments: list[str]) -> Iterator[str]:
@@ -110,42 +109,72 @@ def _called(place: Path, arguments: list[str]) -> subprocess.CompletedProcess[st
     )
 
 
-def _remnants(folder: str, gone: list[str], place: Path) -> Iterator[str]:
-    """What the folder adds and is still listed, or is not refused in one line."""
-    room, _, name = folder.partition("/")
-    if room == "fields":
-        yield from _remnants_of_field(name, gone, place)
-        return
-    shown = _called(place, ["fedsim", "--help"]).stdout
-    for command in commands_of(folder):
-        if f"  {command} " in shown:
-            yield f"fedsim --help still names {command}"
-        done = _called(place, ["fedsim", command])
-        lines = done.stderr.strip().splitlines()
-        if done.returncode != 2 or not any(command in line for line in lines):
-            yield f"fedsim {command}: exit code {done.returncode}: {done.stderr}"
-
-
-def _remnants_of_field(field: str, gone: list[str], place: Path) -> Iterator[str]:
-    """A kind or key of the field that is known, or that is not refused by a missing field's name.
+def _remnants(gone: list[str], place: Path) -> Iterator[str]:
+    """What the folders add and is still listed, or is not refused in one line.
 
     A kind may need two fields, of which the first that is missing is named.
     """
+    tools = [folder for folder in gone if folder.startswith("tools/")]
+    commands = [command for folder in tools for command in commands_of(folder)]
+    missing = [folder.partition("/")[2] for folder in gone if folder.startswith("fields/")]
     with (ROOT / "fedsim/fields/index.csv").open(encoding="utf-8", newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["field"] == field]
-    first_of_each = {row["family"]: row["name"] for row in reversed(rows)}
-    first_of_each.pop("need", None)  # a scenario cannot write it
-    missing = [path.partition("/")[2] for path in gone]
-    for family, name in first_of_each.items():
-        edit = f"{name}=1" if family == "key" else EDITS[family].format(name)
-        done = _called(place, ["fedsim", "check", IID, "--set", edit])
-        named = any(f"the field {each} is not installed" in done.stderr for each in missing)
-        if done.returncode != 2 or not named:
-            yield f"--set {edit}: exit code {done.returncode}: {done.stderr}"
-    listed = json.loads(_called(place, ["fedsim", "list", "--json"]).stdout)
+        rows = [row for row in csv.DictReader(lines) if row["field"] in missing]
+    edits = list(_edits(rows))
+    of_edits = [["check", IID, "--set", edit] for edit in edits]
+    of_commands = [[command] for command in commands]
+    shown, listed, *ended = _typed(place, [["--help"], ["list", "--json"], *of_commands, *of_edits])
+
+    for command, (code, _, said) in zip(commands, ended, strict=False):
+        if f"  {command} " in shown[1]:
+            yield f"fedsim --help still names {command}"
+        if code != 2 or command not in said:
+            yield f"fedsim {command}: exit code {code}: {said}"
+    for edit, (code, _, said) in zip(edits, ended[len(commands) :], strict=True):
+        if code != 2 or not any(f"the field {each} is not installed" in said for each in missing):
+            yield f"--set {edit}: exit code {code}: {said}"
+    kinds = json.loads(listed[1])
     for row in rows:
-        if row["family"] != "key" and row["name"] in listed.get(plural_of(row["family"]), {}):
+        if row["family"] != "key" and row["name"] in kinds.get(plural_of(row["family"]), {}):
             yield f"fedsim list still names {row['name']}"
+
+
+def _edits(rows: list[dict[str, str]]) -> Iterator[str]:
+    """How a scenario asks for the first kind of each family, and the first key, of each field."""
+    firsts = {(row["field"], row["family"]): row["name"] for row in reversed(rows)}
+    for (_, family), name in firsts.items():
+        if family != "need":  # a scenario cannot write it
+            yield f"{name}=1" if family == "key" else EDITS[family].format(name)
+
+
+TYPED = """
+import contextlib, io, json, sys
+from fedsim.cli import main
+
+ended = []
+for words in json.load(sys.stdin):
+    printed, said, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+        try:
+            main(words)
+        except SystemExit as end:
+            code = end.code or 0
+    ended.append((code, printed.getvalue(), said.getvalue()))
+json.dump(ended, sys.stdout)
+"""
+
+
+def _typed(place: Path, lines: list[list[str]]) -> list[tuple[int, str, str]]:
+    """Exit code, stdout and stderr of commands that are typed one after another, in one process."""
+    done = subprocess.run(
+        [sys.executable, "-c", TYPED],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": str(place)},
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
 
 
 def commands_of(folder: str) -> list[str]:

@@ -31,6 +31,7 @@ from tests.fits.combinations import (
 FAST = 320  # one in so many is in the fast part
 CHECKS = 4  # and one in so many of the checks
 LONG = 1 if WHOLE else 48  # and one in so many in the long part
+LONG_CHECKS = 1 if WHOLE else 2  # and of the checks there
 SLOW = {"resnet", "transformer"}  # models that take long to trace
 RECORDED = recorded()
 LINES = recorded_lines()
@@ -93,8 +94,10 @@ def test_a_larger_share_of_the_pairs_and_of_the_kinds_alone():
 
 
 @pytest.mark.long
-def test_every_check_refuses_a_scenario_and_accepts_its_neighbour():
+def test_a_check_refuses_a_scenario_and_accepts_its_neighbour():
     for name, values in of_checks().items():
+        if zlib.crc32(name.removesuffix(", nearest").encode()) % LONG_CHECKS:
+            continue
         error = refusal(values)
         assert answer_of(error) == RECORDED[name], name
         assert (error is None) == name.endswith(", nearest"), name

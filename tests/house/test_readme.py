@@ -12,6 +12,7 @@ import subprocess
 import pandas as pd
 import pytest
 from conftest import if_all_installed, if_whole
+from test_cli import FILES
 from test_commands import fedsim as typed
 
 import fedsim
@@ -236,9 +237,9 @@ def test_blocks_of_python_run(name, root, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.long
 @pytest.mark.usefixtures("own_kinds")
-def test_own_block_and_halving_block_print_what_is_shown_below_them(root, capsys):
-    for name in ("own", "halving"):
-        alike(block(text_of(root), f"printed by {name}"), printed_by(name, root, capsys))
+@pytest.mark.parametrize("name", ["own", "halving"])
+def test_a_block_prints_what_is_shown_below_it(name, root, capsys):
+    alike(block(text_of(root), f"printed by {name}"), printed_by(name, root, capsys))
 
 
 @pytest.mark.long
@@ -282,7 +283,6 @@ def test_robust_block(root, tmp_path):
 
 
 OF_OTHER_RUNS = {
-    "live.html",  # of `report --follow`
     "bytes.csv",  # where messages differ in size: test_costs.py
     "seconds.csv",  # where virtual seconds do: test_costs.py
     "staleness.csv",  # of an asynchronous schedule: test_schedules.py
@@ -295,22 +295,21 @@ OF_OTHER_RUNS = {
 
 
 @pytest.mark.long
-def test_table_of_files_is_what_a_run_writes(root, tmp_path, pictures):
-    scenario = root / "scenarios/iid.yaml"
-    fedsim.run(scenario, rounds=1, out=tmp_path / "iid")
-    vary = {"wire": [["sign_flip"], ["gaussian(std=1.0)"]], "fleet.malicious": [0, 0.1, 0.2]}
-    grid = {"vary": vary, "tune": {"client.lr": [0.01, 0.1]}}
-    edits = ["data.validation=0.1", "data.clients=10"]
-    methods = ["fedavg", "median"]
-    fedsim.compare(scenario, methods, **grid, rounds=1, edits=edits, out=tmp_path / "compared")
+def test_table_of_files_is_what_is_written(root, tmp_path):
+    """By a comparison in which something varies; a run writes FILES."""
     table = pages(root)["docs/files.md"].partition("\n## ")[0]
     named = set(re.findall(r"^\| `([^`]+\.\w+|checkpoints|figures|tables)` \|", table, re.M))
-    for name in ("iid", "compared"):
-        written = {
-            re.sub(r"model\.[\w-]+\.\d+", "model.<method>.<seed>", p.name)
-            for p in (tmp_path / name).iterdir()
-        }
-        assert written <= named and (name == "iid" or written == named - OF_OTHER_RUNS)
+    of_a_run = {re.sub(r"model\..*", "model.<method>.<seed>.safetensors", name) for name in FILES}
+    assert of_a_run <= named
+
+    vary = {"wire": [["sign_flip"], ["gaussian(std=1.0)"]], "fleet.malicious": [0, 0.1, 0.2]}
+    grid = {"vary": vary, "tune": {"client.lr": [0.01, 0.1]}}
+    edits = ["data.validation=0.1", "data.clients=10", "rounds=1"]
+    methods = ["fedavg", "median"]
+    scenario = root / "scenarios/iid.yaml"
+    fedsim.compare(scenario, methods, **grid, edits=edits, out=tmp_path / "out", pictures=False)
+    tables = {path.name for path in (tmp_path / "out").glob("*.csv")}
+    assert tables == {name for name in named - OF_OTHER_RUNS if name.endswith(".csv")}
 
 
 def anchors(text: str) -> set[str]:

@@ -52,23 +52,18 @@ def test_own_data_is_partitioned_by_its_ids_and_comes_out_ready_to_plot(run):
     assert len(re.findall(r"^hospital \d\d ", worst, re.M)) == 3
 
 
-@pytest.mark.long
-def test_own_model_learns_in_every_form(run):
-    printed = run("scenarios/python/own_model.py")
-    assert [line.split()[0] for line in printed.strip().split("\n")] == [
-        "functions",
-        "flax",
-        "equinox",
-    ]
-    assert min(numbers(printed)) > 0.88
+NETWORKS = {  # script -> what its lines are about
+    "own_model": ["functions", "flax", "equinox"],
+    "own_network": ["equinox_net", "linen_net", "nnx_net"],
+}
 
 
-@pytest.mark.long
-def test_own_network_learns_in_every_library(run):
+@pytest.mark.parametrize("script", NETWORKS)
+def test_networks_learn_in_every_form(script, run):
     pytest.importorskip("equinox")
     pytest.importorskip("flax")
-    printed = run("scenarios/python/own_network.py")
-    assert re.findall(r"^\w+", printed, re.M) == ["equinox_net", "linen_net", "nnx_net"]
+    printed = run(f"scenarios/python/{script}.py")
+    assert re.findall(r"^\w+", printed, re.M) == NETWORKS[script]
     assert min(numbers(printed)) > 0.85
 
 

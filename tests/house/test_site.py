@@ -1,12 +1,11 @@
 """The site: every page builds, every kind has one with its formulas, and no link is dead."""
 
-import importlib.util
 import re
 import subprocess
 import sys
 
 import pytest
-from conftest import ALL_INSTALLED, own_kinds_of
+from conftest import if_all_installed, own_kinds_of
 
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.catalogue import catalogue
@@ -23,22 +22,6 @@ def printed(root, code: str, *arguments: str) -> str:
         check=True,
     )
     return done.stdout
-
-
-@pytest.fixture(scope="module")
-def site(root, tmp_path_factory):
-    """The built site."""
-    if not ALL_INSTALLED:
-        pytest.skip("its pages are about all tools")
-    for package in ("mkdocs", "material", "latex2mathml"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"needs {package}: pip install -e '.[docs]'")
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, root / "docs/site", "--out", out]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "pages, 0 faults" in done.stdout
-    return out
 
 
 def test_formulas_become_mathml_and_words_stay(root):
@@ -74,8 +57,8 @@ def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhe
     ]
 
 
-@pytest.mark.long
-def test_every_kind_has_a_page_with_its_parameters(site):
+def require_a_page_of_every_kind(site):
+    """With its parameters."""
     catalogue(None)
     for family in FAMILIES:
         for kind in own_kinds_of(family):
@@ -87,8 +70,8 @@ def test_every_kind_has_a_page_with_its_parameters(site):
     assert 'href="../../../reports/rules/report.html"' in krum
 
 
-@pytest.mark.long
-def test_the_catalogue_counts_kinds_and_each_family_links_to_the_pages_of_its_kinds(site):
+def require_an_index_of_the_catalogue(site):
+    """It counts kinds, and each family links to the pages of its kinds."""
     index = (site / "catalogue/index.html").read_text()
     for family in FAMILIES:
         if ours := own_kinds_of(family):
@@ -98,8 +81,7 @@ def test_the_catalogue_counts_kinds_and_each_family_links_to_the_pages_of_its_ki
     assert '<a href="krum/"><code>krum</code></a>' in rules and "<math" in rules
 
 
-@pytest.mark.long
-def test_kept_reports_and_their_gallery_are_on_the_site(site, root):
+def require_kept_reports_and_their_gallery(site, root):
     gallery = (site / "reports/index.html").read_text()
     for page in root.glob("reports/*/report.html"):
         if f'data-name="{page.parent.name}"' in gallery:
@@ -110,11 +92,25 @@ def test_kept_reports_and_their_gallery_are_on_the_site(site, root):
     assert 'href="reports/"' in home and 'href="reports/rules/report.html"' in home
 
 
-@pytest.mark.long
-def test_notebooks_are_pages_with_what_they_showed(site, root):
+def require_notebooks_with_what_they_showed(site, root):
     for notebook in root.glob("docs/notebooks/*.ipynb"):
         page = (site / "notebooks" / notebook.stem / "index.html").read_text()
         assert "<h1" in page and 'class="highlight' in page, notebook
         assert "<summary>Solution</summary>" in page and "&lt;details" not in page, notebook
     first = (site / "notebooks/first_run/index.html").read_text()
     assert '<div class="output">' in first and 'src="data:image/png;base64,' in first
+
+
+@pytest.mark.long
+@if_all_installed
+def test_the_site_builds_without_faults_and_has_all_pages(root, tmp_path):
+    for package in ("mkdocs", "material", "latex2mathml"):
+        pytest.importorskip(package, reason="pip install -e '.[docs]'")
+    command = [sys.executable, root / "docs/site", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "pages, 0 faults" in done.stdout
+    require_a_page_of_every_kind(tmp_path)
+    require_an_index_of_the_catalogue(tmp_path)
+    require_kept_reports_and_their_gallery(tmp_path, root)
+    require_notebooks_with_what_they_showed(tmp_path, root)

@@ -1,14 +1,16 @@
 """What `pip install fedsim-jax` brings to a new folder: command, kinds, scenarios, samples."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
+from test_cli import DRAWN
 
 
 @pytest.mark.long
-def test_the_command_lists_and_runs_all_scenarios_of_the_project_by_name(root, tmp_path):
+def test_the_command_lists_all_scenarios_and_runs_one_by_name_with_its_pictures(root, tmp_path):
     """In an empty folder; its dependencies are those of the tests."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = [*pip, "wheel", "--no-deps", "-w", tmp_path, root]
@@ -39,4 +41,9 @@ def test_the_command_lists_and_runs_all_scenarios_of_the_project_by_name(root, t
     assert len(files) > 20 and names >= {file.as_posix() for file in files}
 
     assert "reports/iid/" in printed("run", "iid", "--set", "rounds=2")
-    assert (folder / "reports/iid/figures/curves.png").is_file()
+    run = folder / "reports/iid"
+    assert DRAWN <= {path.name for path in run.iterdir()}
+    drawn = {f"figures/{path.name}" for path in (run / "figures").iterdir()}
+    pictures = ("curves.png", "curves.svg", "partition.png", "partition.svg")
+    assert drawn == {f"figures/{name}" for name in pictures}
+    assert drawn <= json.loads((run / "run.json").read_text())["files"].keys()

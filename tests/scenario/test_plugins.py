@@ -10,6 +10,7 @@ import fedsim
 from fedsim.assemble import programs
 from fedsim.errors import ScenarioError
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SCENARIO = {
     "name": "mine",
     "rounds": 2,

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 from fedsim.sources.tokenizer import pairs_as_sequences, tokenizer, with_marks
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 TEXTS = ["", "a", "naïve café 🦊\n\t\0", "ab" * 300, "日本語 mixed with ASCII"]
 
 
@@ -141,10 +144,10 @@ def test_a_tokenizer_of_the_package_from_its_file(tmp_path):
     ours = tokenizer(str(tmp_path / "tokenizer.json"))
     assert ours.encode("say a b").tolist() == [0, 1, 2] and ours.names == ["say", "a", "?"]
     file = {"path": str(tmp_path / "tokenizer.json")}
-    result = fedsim.run(written(tmp_path, tokenizer=file, answer="answer"))
-    resolved = result.scenario["data"]["tokenizer"]
-    assert len(resolved["sha256"]) == 64
-    assert result.experiment.plans[0].federation.classes == 5
+    scenario = read(written(tmp_path, tokenizer=file, answer="answer"))
+    federation = federations_of(scenario, None, np.dtype("float32"))[0]
+    settled = resolved_data(scenario, None, federation).model_dump(mode="json")
+    assert len(settled["tokenizer"]["sha256"]) == 64 and federation.classes == 5
 
     with pytest.raises(ScenarioError, match=r"data\.tokenizer: .*SHA-256"):
         fedsim.run(written(tmp_path, tokenizer={**file, "sha256": 64 * "0"}))
