@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import oracle, sampled
+from conftest import oracle
 from federations import problem, scenario, trajectory
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -85,6 +85,7 @@ def written(case: dict) -> dict:
 
 
 @pytest.mark.quick(202)
+@pytest.mark.share(70)
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c["name"] not in NOT_OURS], ids=lambda case: case["name"]
 )
@@ -114,7 +115,7 @@ LOCAL = [c for c in ALL if c["fn"] == "delta_sgd_local"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", sampled(LOCAL, 5), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", LOCAL, ids=lambda case: case["name"])
 def test_delta_sgd_ends_where_it_should_on_every_client(case):
     """A round of one client ends where that client ends."""
     door, own = (
