@@ -91,16 +91,19 @@ def test_draws_are_the_uniform_numbers_of_the_key(kind):
 
 @pytest.mark.long
 def test_a_bucket_is_a_message_of_its_own():
-    x, u = (np.random.default_rng(s).random(11) - 0.5 * (s == 0) for s in (0, 1))
+    key = jax.random.key(3)
+    sent = lambda x, codec: codec.decode(codec.encode(x, (), key)[0], 11)
     with jax.enable_x64(True):
-        codec, key = made("qsgd", levels=4, bucket=4), jax.random.key(3)
+        x = jnp.asarray(np.random.default_rng(0).random(11) - 0.5)
         u = jax.random.uniform(key, (11,), float)
-        parts = [by_qsgd(jnp.asarray(x[i : i + 4]), u[i : i + 4]) for i in (0, 4, 8)]
-        assert_allclose(
-            codec.decode(codec.encode(jnp.asarray(x), (), key)[0], 11),
-            np.concatenate(parts),
-            rtol=1e-14,
+
+        @jax.jit
+        def both_ways(x, u):
+            parts = [by_qsgd(x[i : i + 4], u[i : i + 4]) for i in (0, 4, 8)]
+            return sent(x, made("qsgd", levels=4, bucket=4)), jnp.concatenate(parts)
+
+        assert_allclose(*both_ways(x, u), rtol=1e-14)
+        of_bucket = lambda **bucket: jax.jit(sent, static_argnums=1)(
+            x, made("qsgd", levels=4, **bucket)
         )
-        whole, wide = made("qsgd", levels=4), made("qsgd", levels=4, bucket=100)
-        one, other = (c.decode(c.encode(jnp.asarray(x), (), key)[0], 11) for c in (whole, wide))
-        assert_array_equal(one, other)
+        assert_array_equal(of_bucket(), of_bucket(bucket=100))

@@ -18,6 +18,8 @@ from fedsim.compose import FAMILIES, in_bytes, max_bytes
 from fedsim.scenario.json_schema import editor_schema
 from fedsim.tree.selection import by_search, largest, random_indices
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 CODECS = FAMILIES["codec"]
 CAST = {"kind": "cast", "dtype": "float16"}
 
@@ -38,7 +40,7 @@ def test_both_searches_keep_the_same_coordinates(dtype):
                 ]
             )
         ).astype(dtype)
-        for k in (1, 2, 64, 129, 130):
+        for k in (1, 64, 130):
             want = np.sort(np.argsort(-rows, axis=1, kind="stable")[:, :k], axis=1)
             for search in (by_search, largest):
                 assert_array_equal(jax.jit(jax.vmap(lambda x, k=k, f=search: f(x, k)))(rows), want)
@@ -153,10 +155,10 @@ def test_entropy_codes_are_a_column():
         ),
         "threshold": ({"kind": "threshold", "value": 0, "entropy": True}, lambda d: 4 + 4 * d),
     }
-    d = sum(np.size(leaf) for leaf in jax.tree.leaves(run(rounds=0).model()))
     for name, (link, want) in links.items():
-        column = run(wire=[link], rounds=1).rounds[f"{name}/entropy_bytes"].iloc[-1]
-        assert column == math.ceil(want(d))
+        result = run(wire=[link], rounds=1)
+        d = sum(map(np.size, jax.tree.leaves(result.model())))
+        assert result.rounds[f"{name}/entropy_bytes"].iloc[-1] == math.ceil(want(d))
 
 
 def numpy_k_means(x, block, start, iterations):

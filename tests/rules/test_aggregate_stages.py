@@ -12,6 +12,8 @@ import fedsim
 import fedsim.types
 from fedsim.errors import ScenarioError
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 SCENARIO = {
     "name": "steps",
     "rounds": 6,
@@ -148,7 +150,7 @@ def test_the_search_follows_its_oracle():
         if case["fn"] == "optimised_attack" and case["params"]["agg"] != "GM"
     ]
     assert len(cases) == 80
-    for case in cases[:: 5 if WHOLE else 30]:
+    for case in cases[:: 5 if WHOLE else 40]:
         params, honest = case["params"], array(case["inputs"]["H"])
         n = len(honest) + params["f"]
         defence = defence_of(params, n)
