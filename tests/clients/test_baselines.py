@@ -131,7 +131,9 @@ def test_pooled_training_is_descent_on_the_samples_of_all_clients(steps_of, step
 
 @pytest.mark.long
 def test_pooled_batches_are_drawn_from_all_clients():
-    plan = fedsim.run(written(rounds=1, method="centralised")).experiment.plans[0]
+    scenario = read(written(method="centralised"))
+    with numerics(scenario):
+        plan = build(scenario).plans[0]
     index, counts = plan.work.batches(1, 0)
     drawn = np.concatenate([rows[:n] for rows, n in zip(index, counts, strict=True)])
     holders = plan.federation.origin.holders
