@@ -12,7 +12,6 @@ import yaml
 import fedsim
 from fedsim.disk.checkpoint import decode
 from fedsim.runs import directory
-from fedsim.runs.result import OPTIONAL_TABLES
 
 TABLES = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv")
 
@@ -139,22 +138,17 @@ def wait_for_commit(
     raise AssertionError(f"no commit within {seconds} s")
 
 
-def files_of(path) -> dict:
+def files_of(path: Path) -> dict:
     """Tables and models of a run directory, as bytes, and the arrays of its last commits."""
     files = {
         file.name: file.read_bytes()
         for file in [*path.glob("model*"), *path.glob("*.csv")]
         if file.stem != "timing"
     }
-    commits = [
-        sorted(folder.glob("state-*.ckpt"))[-1]
-        for folder in sorted((path / "checkpoints").iterdir())
-    ]
-    arrays = [decode(commit.read_bytes()).arrays for commit in commits]
-    optional = files.keys() & {f"{name}.csv" for name in OPTIONAL_TABLES}
-    assert len(files) == 2 + 4 + len(optional) and len(arrays) == 2
-    assert any(name.startswith("plan.") for name in arrays[0])
-    return {
-        **files,
-        "commits": [{name: leaf.tobytes() for name, leaf in commit.items()} for commit in arrays],
-    }
+    for folder in sorted((path / "checkpoints").iterdir()):
+        last_commit = sorted(folder.glob("state-*.ckpt"))[-1]
+        arrays = decode(last_commit.read_bytes()).arrays
+        assert any(name.startswith("plan.") for name in arrays)
+        files[folder.name] = {name: leaf.tobytes() for name, leaf in arrays.items()}
+    assert files.keys() > {*TABLES}
+    return files

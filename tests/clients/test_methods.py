@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import GRAPH_METHODS, some
 from test_lanes import X64, ragged
+from test_own_scores import tuned
 
 import fedsim
 from fedsim.compose import FAMILIES
@@ -31,6 +32,7 @@ def client(kind, **more):
 
 
 MLP = {"kind": "mlp", "hidden": [4]}
+ADAM = {"kind": "fedadam", "lr": 0.1}
 UNIFORM = [{"kind": "mean", "weights": "uniform"}]
 
 
@@ -52,12 +54,11 @@ def test_memory_is_kept_only_where_the_message_arrived(root):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("behind", [[], [{"kind": "fedadam", "lr": 0.1}]])
-def test_fedexp_evaluates_the_mean_of_the_last_two_models(behind):
+def test_fedexp_evaluates_the_mean_of_the_last_two_models():
     """The saved model is the last one; steps after the rule count, too."""
 
     def after(rounds, **rule):
-        return run(rounds=rounds, data=parted, server=[{"kind": "fedexp", **rule}, *behind])
+        return run(rounds=rounds, data=parted, server=[{"kind": "fedexp", **rule}, ADAM])
 
     data = ragged()
     parted = data._replace(x_test=data.x, y_test=data.y)
@@ -74,31 +75,23 @@ def test_fedexp_evaluates_the_mean_of_the_last_two_models(behind):
 
 
 @pytest.mark.long
-def test_schedule_by_round_and_by_step():
-    """Halving every round is one lr per round; a schedule of steps starts again in every round."""
+@pytest.mark.parametrize(
+    ("per", "rates"), [("round", [0.4, 0.4, 0.2, 0.2]), ("step", [0.4, 0.2, 0.4, 0.2])]
+)
+def test_a_schedule_goes_by_rounds_or_by_the_steps_of_a_round(per, rates):
     halving = {
         "kind": "exponential_decay",
         "init_value": 0.4,
         "transition_steps": 1,
         "decay_rate": 0.5,
     }
-    one = {"batch": "full", "steps": 1}
-    by_round = run(rounds=2, client={**one, "lr": halving}).model()["W"]
-    first = run(rounds=1, client={**one, "lr": 0.4})
-    want = run(rounds=1, client={**one, "lr": 0.2}).model()["W"]
-    assert np.abs(by_round - first.model()["W"] - want).max() > 0  # from another start
-    second = fedsim.run(
-        {"name": "x", "rounds": 1, "client": {**one, "lr": 0.2}, "numerics": X64},
-        data=ragged(),
-        params=first.model(),
-    )
-    np.testing.assert_allclose(by_round, second.model()["W"], **CLOSE)
-    two = {"batch": "full", "steps": 2}
-    by_step = run(
-        rounds=1, data=ragged(clients=1), client={**two, "lr": halving, "lr_per": "step"}
-    ).model()["W"]
-    alone = run(rounds=2, data=ragged(clients=1), client={**one, "lr": halving}).model()["W"]
-    np.testing.assert_allclose(by_step, alone, **CLOSE)
+    data = ragged(clients=1)
+    client = {"batch": "full", "steps": 2, "lr": halving, "lr_per": per}
+    got = run(rounds=2, data=data, client=client).model()
+    want = {"W": np.zeros((5, 3)), "b": np.zeros(3)}
+    for rate in rates:
+        want = tuned(want, data.x, data.y, 1, rate)
+    np.testing.assert_allclose(got["W"], want["W"], **CLOSE)
 
 
 SENT = {
@@ -207,7 +200,15 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
         ),
         (
             {"method": "fedavg", "server": ["mean", {"kind": "adam", "lr": 1}]},
-            "owns what follows the rule",
+            "owns what follows the rule; remove one of them",
+        ),
+        (
+            {"method": "scaffold", "server": ["mean", {"kind": "sgd", "lr": 0.5}]},
+            "server[1].lr: is 0.5 here and 1.0 in method",
+        ),
+        (
+            {"method": "fedadam", "server": ["mean", {"kind": "sgd", "lr": 0.5}]},
+            "server[1].kind: is 'sgd' here and 'fedadam' in",
         ),
         ({"method": "fedpox"}, "method: no method or rule 'fedpox'; did you mean 'fedprox'?"),
         ({"method": "fedprox(mu=x)"}, "method.mu: should be a number of at least 0, found 'x'"),

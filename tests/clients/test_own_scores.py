@@ -50,14 +50,14 @@ def tuned(model, x, y, steps, lr):
     return {"W": W, "b": b}
 
 
-TUNED = {"kind": "fine_tune", "tune_steps": 3, "batch": "full", "steps": 2, "epochs": None}
+TUNED = {"kind": "fine_tune", "batch": "full", "steps": 2, "epochs": None}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("test", [0.0, pytest.param({"clients": 0.3}, marks=pytest.mark.long)])
-def test_clients_train_before_they_are_scored_also_new_ones(test):
+@pytest.mark.parametrize(("test", "steps"), [(0.0, 3), ({"clients": 0.3}, 3), (0.0, 0)])
+def test_clients_train_before_they_are_scored_also_new_ones(test, steps):
     """New clients train on what `client_test` leaves of their samples."""
-    result = run(TUNED, data={"test": test})
+    result = run({**TUNED, "tune_steps": steps}, data={"test": test})
     f, model = federation(result), result.model()
     held_out = f.tuned.sizes - f.sizes > 0
     assert held_out.sum() == (0 if test == 0.0 else 4)
@@ -69,7 +69,7 @@ def test_clients_train_before_they_are_scored_also_new_ones(test):
         if not len(own):
             assert np.isnan(row["personal_loss"])
             continue
-        mine = tuned(model, f.train.x[train], f.train.y[train], 3, 0.3)
+        mine = tuned(model, f.train.x[train], f.train.y[train], steps, 0.3)
         loss, hit = losses(mine, f.train.x[own], f.train.y[own])
         np.testing.assert_allclose(row["personal_loss"], loss.mean(), rtol=1e-9)
         assert row["personal_accuracy"] == pytest.approx(hit.mean())
@@ -94,19 +94,14 @@ def test_a_note_says_that_new_clients_have_nothing_to_train_on():
     ]
 
 
-@pytest.mark.long
-def test_no_steps_before_a_score_leave_the_shared_model():
-    clients = run({"kind": "fine_tune", "tune_steps": 0}).clients
-    np.testing.assert_allclose(clients["personal_loss"], clients["global_loss"], rtol=1e-12)
-
-
 NAMES = ("mean", "samples", "p10", "p50", "p90", "worst", "std")
 
 
 @pytest.mark.long
 def test_clients_are_scored_while_the_run_lasts():
     client = {"kind": "ditto", "lam": 0.1, "personal_steps": 2}
-    scored, silent = run(client, evaluate={"personal": True}), run(client)
+    evaluate = {"personal": True, "metric": "personal_accuracy_mean"}
+    scored, silent = run(client, evaluate=evaluate), run(client)
 
     # Nothing else moves: half of what clients keep chooses, the other half tests.
     assert scored.rounds[silent.rounds.columns].equals(silent.rounds)
@@ -132,22 +127,8 @@ def test_clients_are_scored_while_the_run_lasts():
         for column, value in want.items():
             assert last[column] == pytest.approx(value), column
 
-
-@pytest.mark.long
-def test_a_client_s_own_model_is_asked_for_where_there_is_one():
-    result = run({"kind": "local_only"}, rounds=1)
-    with pytest.raises(ValueError, match="client 12: the clients are 0 to 11"):
-        result.model(client=12)
-    with pytest.raises(ValueError, match="no models of their own"):
-        run(rounds=1).model(client=0)
-
-
-@pytest.mark.long
-def test_methods_are_ranked_by_the_scores_of_clients():
-    """The final score is on test samples, the best on those that choose the round."""
-    evaluate = {"personal": True, "metric": "personal_accuracy_mean"}
-    result = run({"kind": "ditto", "personal_steps": 2}, evaluate=evaluate)
-    row = result.summary.iloc[0]
+    # The final score is on test samples, the best on those that choose the round.
+    row = scored.summary.iloc[0]
     assert row["metric"] == "personal_accuracy_mean"
-    assert row["final"] == pytest.approx(result.clients["personal_accuracy"].mean())
-    assert row["best"] == result.rounds["personal_accuracy_mean"].max()
+    assert row["final"] == pytest.approx(scored.clients["personal_accuracy"].mean())
+    assert row["best"] == scored.rounds["personal_accuracy_mean"].max()

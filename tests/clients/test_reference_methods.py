@@ -5,7 +5,6 @@ import pytest
 from conftest import GRAPH_METHODS, crossed, if_all_installed
 from reference import problems, scenarios
 from reference.conditions import CONDITIONS, Condition
-from reference.programs import programs  # noqa: F401 (a fixture)
 from reference.registry import METHODS, Method
 
 import fedsim
@@ -32,14 +31,9 @@ REFUSED = {
 TWICE = [
     (name, case) for name in OPTIMISED for case in ("server momentum", "all together")
 ]  # theirs stands there
-HALF = {"kind": "sgd", "lr": 0.5}
 SEVERAL_MODELS = {"ifca", "hypcluster", "cfl", "fedamp", "fedem", "fedfomo"}
 SEVERAL_MODELS |= {"fedgroup", "flexcfl", "pfedhn", "superfed", "dbe"}
 PARTS = {"heterofl", "fedrolex"}  # test_submodels
-OWNED = {
-    "": "owns what follows the rule; remove one of them",
-    "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
-}
 AT_ONCE = ("fednova", "delta_sgd", "fedavgm", "fedadam")  # others are in test_oracles
 CASES = [
     pytest.param(
@@ -104,22 +98,6 @@ def test_the_method_s_name_stands_for_what_is_compared(name):
         {key: link[key] for key in wanted}
         for link, wanted in zip(resolved["server"], method.server, strict=True)
     ] == (method.server)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_what_stands_behind_the_rule_belongs_to_the_method_s_name(name):
-    """A server step next to the short form is refused; written out, it is compared above."""
-    method = METHODS[name]
-    written = {
-        "name": "x",
-        "data": "digits",
-        "method": method.shorthand,
-        "server": [method.server[0], HALF],
-    }
-    with pytest.raises(ScenarioError) as error:
-        read(written)
-    tail = method.server[1]["kind"] if len(method.server) > 1 else ""
-    assert OWNED.get(tail, "server[1].kind: is 'sgd' here and") in str(error.value)
 
 
 @pytest.mark.long

@@ -9,6 +9,8 @@ from reference.scenarios import consecutive
 import fedsim
 from fedsim.errors import ScenarioError
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 SCENARIO = {
     "name": "codecs",
     "rounds": 5,
@@ -47,6 +49,15 @@ def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
     return roots @ roots.swapaxes(1, 2) / D + np.eye(D), rng.normal(size=(len(SIZES), D))
 
 
+def trained(x: np.ndarray, i: int, lr: float, steps: int) -> np.ndarray:
+    """The update of client i of the quadratics."""
+    H, a = problem_arrays()
+    y = x.copy()
+    for _ in range(steps):
+        y = y - lr * H[i] @ (y - a[i])
+    return y - x
+
+
 def quadratics(start: float = 2.0, **sections) -> fedsim.Result:
     """Through `fedsim.run`: client i has SIZES[i] copies of its sample."""
     H, a = problem_arrays()
@@ -57,32 +68,65 @@ def quadratics(start: float = 2.0, **sections) -> fedsim.Result:
     return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
 
 
-@pytest.mark.long
-def test_of_a_message_that_is_lost_the_memory_stays():
-    lossy = {"wire": [*SCENARIO["wire"], "nonfinite"], "fleet": {"malicious": [0, 1, 2]}}
-    result = run(cohort="all", rounds=2, **lossy)
-    errors = result.state()["client"]["error_feedback"]["error"]
-    assert not errors[:3].any() and errors[3:].any(axis=1).all()
-    assert result.rounds["n_nonfinite"].tolist() == [0, 3, 3]
+SKETCH = {"kind": "count_sketch", "rows": 3, "columns": 40}
+SUMMED = {"kind": "secure_aggregation", "bits": 20, "scale": 4096.0}
+LAZY = {"kind": "lazy", "probability": 0.5}
 
 
-SKETCH = [{"kind": "count_sketch", "rows": 3, "columns": 40}]
-REFUSED = {
+def feedback(codec) -> list:
+    return [{"kind": "error_feedback", "codec": codec}]
+
+
+REFUSED = {  # what for -> sections of the scenario, and what the line says
     "two for the downlink": (
         {"broadcast": ["cast", "cast"]},
         "broadcast: should be a list of at most one codec (fedsim list codecs), found a list",
     ),
-    "no memory of it": (
-        {"wire": [{"kind": "error_feedback", "codec": SKETCH[0]}]},
+    "no memory of a sketch": (
+        {"wire": feedback(SKETCH)},
         "wire[0]: error_feedback: count_sketch is decoded after the rule",
     ),
-    "nested": (
-        {
-            "wire": [
-                {"kind": "error_feedback", "codec": {"kind": "error_feedback", "codec": "cast"}}
-            ]
-        },
-        "wire[0].codec",
+    "no memory of a sum": (
+        {"wire": feedback(SUMMED)},
+        "wire[0]: error_feedback: secure_aggregation is decoded after the rule",
+    ),
+    "no memory of a memory": (
+        {"wire": feedback(LAZY)},
+        "lazy remembers what was received, and needs no memory around it",
+    ),
+    "nested": ({"wire": feedback(feedback("cast")[0])}, "wire[0].codec"),
+    "a sketch with a memory and no k": (
+        {"wire": [{"kind": "count_sketch", "momentum": 0.9}]},
+        "momentum and masked need k",
+    ),
+    "no shift of a sketch": (
+        {"wire": [{"kind": "diana", "alpha": 0.1, "codec": {"kind": "count_sketch"}}]},
+        "diana: count_sketch is decoded after the rule",
+    ),
+    "a shift without a pace": ({"wire": [{"kind": "diana", "codec": "cast"}]}, "alpha"),
+    "values in a sketch": (
+        {"wire": [{"kind": "top_k", "k": 3, "values": "count_sketch"}]},
+        "wire[0]: top_k: count_sketch cannot send values: its",
+    ),
+    "values with a memory": (
+        {"wire": [{"kind": "rand_k", "k": 3, "values": LAZY}]},
+        "wire[0]: rand_k: lazy cannot send values: it has a memory",
+    ),
+    "sparse values": (
+        {"wire": [{"kind": "top_k", "k": 3, "values": {"kind": "top_k", "k": 2}}]},
+        "wire[0].values",
+    ),
+    "entropy of values of any length": (
+        {"wire": [{"kind": "top_k", "k": 3, "values": "threshold(value=1)", "entropy": True}]},
+        "entropy: the bits of threshold depend on the values",
+    ),
+    "neither number nor share": (
+        {"wire": [{"kind": "rand_k"}]},
+        "wire[0]: rand_k: give one of k and density",
+    ),
+    "more bits than a word has": (
+        {"wire": [{**SUMMED, "bits": 33}]},
+        "wire[0].bits: should be an integer from 2 to 32",
     ),
 }
 

@@ -4,40 +4,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import oracle
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.scenarios import consecutive
-from test_codec_oracles import value
-from test_codecs import SIZES, D, problem_arrays, quadratics
+from test_codec_oracles import made
+from test_codecs import SCENARIO, SIZES, D, problem_arrays, quadratics, trained
 
 import fedsim
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.codecs.count_sketch import Hashes, estimate, sketch, sketch_of_runs
-from fedsim.compose import FAMILIES
 from fedsim.engine.downlink import Downlink
-from fedsim.errors import ScenarioError
-from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 EF21 = {"kind": "ef21", "codec": {"kind": "top_k", "k": 9}}
-SCENARIO = {
-    "name": "shifts",
-    "rounds": 6,
-    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 10},
-    "cohort": {"kind": "uniform", "size": 4},
-}
 COHORTS = [[0, 3], [1, 3, 6], [4, 6], [0, 1], [3, 4]]
-
-
-def run(**changes) -> fedsim.Result:
-    return fedsim.run({**SCENARIO, **changes})
-
-
-def made(kind: str, **parameters):
-    return FAMILIES["codec"][kind](**parameters)
 
 
 def largest(x: np.ndarray, k: int) -> np.ndarray:
@@ -46,42 +26,6 @@ def largest(x: np.ndarray, k: int) -> np.ndarray:
     places = np.argsort(-np.abs(x), kind="stable")[:k]
     kept[places] = x[places]
     return kept
-
-
-EF21_CASES = [case for case in oracle("compression") if case["fn"] == "ef21"]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", EF21_CASES, ids=[case["name"] for case in EF21_CASES])
-def test_ef21_follows_its_oracle_to_the_optimum(case):
-    inputs, gamma = case["inputs"], case["params"]["gamma"]
-    codec = made("ef21", codec=made("top_k", k=case["params"]["k"]))
-    with jax.enable_x64(True):
-        H, a, x0 = (jnp.asarray(value(inputs[name])) for name in ("H", "a", "x0"))
-
-        def step(carried, _):
-            x, memory = carried
-            gradients = jnp.einsum("ijk,ik->ij", H, x - a)
-            payload, _, memory = jax.vmap(lambda g, row: codec.encode(g, row, None))(
-                gradients, memory
-            )
-            arrives = jax.vmap(lambda sent: codec.decode(sent, len(x)))(payload)
-            x = x - gamma * arrives.mean(0)
-            return (x, memory), x
-
-        start = jax.vmap(codec.memory)(jnp.zeros((3, len(x0))))
-        _, path = jax.jit(lambda: jax.lax.scan(step, (x0, start), length=20_000))()
-    assert_allclose(path[:8], case["expected"]["x"], rtol=1e-12, atol=1e-14)
-    assert_allclose(path[-1], case["expected"]["optimum"], rtol=1e-10, atol=1e-12)
-
-
-def trained(x: np.ndarray, i: int, lr: float, steps: int) -> np.ndarray:
-    """The update of client i of the quadratics."""
-    H, a = problem_arrays()
-    y = x.copy()
-    for _ in range(steps):
-        y = y - lr * H[i] @ (y - a[i])
-    return y - x
 
 
 @pytest.mark.long
@@ -93,10 +37,8 @@ def test_statistics_of_a_model_travel_whole_beside_the_differences():
     model = fedsim.types.Model(
         lambda key: {"params": jnp.zeros((20, 10)), "stats": {"mean": jnp.zeros(20)}}, apply
     )
-    result = fedsim.run({**SCENARIO, "broadcast": [EF21]}, model=model)
-    scenario = read(SCENARIO)
-    with numerics(scenario):
-        cohorts = [work.ids for work in build(scenario).plans[0].survey.rounds()]
+    result = fedsim.run({**SCENARIO, "wire": [], "broadcast": [EF21]}, model=model)
+    cohorts = [work.ids for work in result.experiment.plans[0].survey.rounds()]
     received = by_hand(cohorts, [-(-9 * (32 + 8) // 8)] * len(cohorts), 4 * 20, 4 * 200, 10)
     assert result.rounds["bytes_down"].diff().tolist()[1:] == [
         sum(row.values()) for row in received
@@ -252,24 +194,3 @@ def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     assert result.rounds["bytes_up"].diff().tolist()[1:] == [
         len(ids) * 4 * rows * columns for ids in COHORTS
     ]
-
-
-REFUSED = {
-    "no k": (
-        {"wire": [{"kind": "count_sketch", "momentum": 0.9}]},
-        "momentum and masked need k",
-    ),
-    "no shift of it": (
-        {"wire": [{"kind": "diana", "alpha": 0.1, "codec": {"kind": "count_sketch"}}]},
-        "diana: count_sketch is decoded after the rule",
-    ),
-    "no pace": ({"wire": [{"kind": "diana", "codec": "cast"}]}, "alpha"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_makes_no_sense_is_refused(name):
-    changes, text = REFUSED[name]
-    with pytest.raises(ScenarioError) as error:
-        run(**changes)
-    assert text in str(error.value)

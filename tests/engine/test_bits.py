@@ -41,7 +41,7 @@ def digest(result) -> str:
 
 @pytest.fixture(scope="module")
 def reference():
-    return digest(fedsim.run(scenario()))
+    return fedsim.run(scenario())
 
 
 def random_packing(seed):
@@ -62,37 +62,35 @@ LAYOUTS = {  # what is laid out otherwise -> sections of the scenario, and argum
     "and in others again": ({}, {"pack": random_packing(2)}),
     "blocks smaller than a cohort": ({"numerics": {"lanes": 4, "block": 3}}, {}),
     "a block of a whole cohort": ({"numerics": {"lanes": 4, "block": 10}}, {}),
-    "a call for the whole round": ({}, {"calls": 1}),
-    "calls for parts of a round": ({}, {"calls": 3}),
-    "more calls than steps": ({}, {"calls": 50}),
+    "more calls than steps": ({}, {"calls": 50}),  # fewer: test_devices
 }
 
 
 @pytest.mark.long
 def test_the_layout_changes_no_bit(reference):
     for layout, (sections, arguments) in LAYOUTS.items():
-        assert digest(fedsim.run(scenario(**sections), **arguments)) == reference, layout
+        found = fedsim.run(scenario(**sections), **arguments)
+        assert digest(found) == digest(reference), layout
 
 
 @pytest.mark.long
 def test_parts_of_a_block_change_no_bit():
-    """A block of 10 passes the links whole, one of 8 or 12 as many messages at a time as lanes."""
+    """A block of 10 passes the links whole, one of 8 as many messages at a time as lanes."""
     links = {
-        "wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.1}}],
+        "wire": [{"kind": "error_feedback", "codec": "sign"}],
         "server": [{"kind": "clip", "norm": 0.5}, "mean"],
     }
     digests = set()
-    for block in (10, 8, 12):
+    for block in (10, 8):
         numerics = {"lanes": 4, "block": block}
-        digests.add(digest(fedsim.run(scenario(**links, numerics=numerics))))
+        digests.add(digest(fedsim.run(scenario(**links, numerics=numerics, rounds=2))))
     assert len(digests) == 1
 
 
 @pytest.mark.long
 def test_evaluation_does_not_touch_training(reference):
     sparse = fedsim.run(scenario(evaluate={"every": 3}))
-    full = fedsim.run(scenario())
-    assert digest(full) == reference
+    full = reference
     np.testing.assert_array_equal(sparse.model()["layer0"]["W"], full.model()["layer0"]["W"])
     assert sparse.rounds["round"].tolist() == [0, 3, 4]
     assert sparse.rounds["clients_sampled"].tolist() == [0, 30, 10]
@@ -102,7 +100,7 @@ def test_evaluation_does_not_touch_training(reference):
 @pytest.mark.long
 def test_the_caller_s_x64_setting_changes_no_bit(reference):
     with jax.enable_x64(True):
-        assert digest(fedsim.run(scenario())) == reference
+        assert digest(fedsim.run(scenario())) == digest(reference)
 
 
 VARIANTS = {  # what has programs of its own
@@ -114,17 +112,18 @@ VARIANTS = {  # what has programs of its own
 
 
 @pytest.mark.long
-def test_all_rounds_and_seeds_share_one_compilation():
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_all_rounds_and_seeds_share_one_compilation(variant):
     """Nothing is compiled after the first evaluated round, though cohorts' steps differ."""
     numerics = {"lanes": 4, "block": 7}
-    for variant, sections in VARIANTS.items():
-        written = scenario(rounds=12, evaluate={"every": 4}, numerics=numerics, **sections)
-        if "method" in written:  # which brings its own server
-            del written["server"]
-        compiled = []
-        fedsim.run(written, watch=lambda *seen, to=compiled: to.append(sizes(*seen)), seeds=2)
-        first, *_, last = filter(None, compiled)
-        assert last == first, variant
+    sections = VARIANTS[variant]
+    written = scenario(rounds=6, evaluate={"every": 2}, numerics=numerics, **sections)
+    if "method" in written:  # which brings its own server
+        del written["server"]
+    compiled = []
+    fedsim.run(written, watch=lambda *seen: compiled.append(sizes(*seen)), seeds=2)
+    first, *_, last = filter(None, compiled)
+    assert last == first
 
 
 def sizes(experiment, seed, row) -> list[int]:

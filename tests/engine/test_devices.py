@@ -36,10 +36,9 @@ def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("cores", "devices"), [(1, 2), (2, 4)] if WHOLE else [(1, 2)])
 def test_cores_and_devices_change_no_byte(cores, devices):
-    names = some(WORKLOADS, 64)
+    names = some(WORKLOADS, 64, start=2)
     assert elsewhere(cores, devices, names) == digests_of(names)
 
 
@@ -95,16 +94,15 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.mark.long
 def test_two_processes_give_the_bytes_of_one(root, tmp_path):
     port = free_port()
-    pair = [start(i, port, tmp_path / "two", root, "--set", "rounds=10") for i in (0, 1)]
+    pair = [start(i, port, tmp_path / "two", root, "--set", "rounds=3") for i in (0, 1)]
     for process in pair:
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0
         assert errors == ""
 
-    edits = ["numerics.threads=4", "rounds=10"]
+    edits = ["numerics.threads=4", "rounds=3"]
     alone = fedsim.run(root / "scenarios/iid.yaml", edits=edits, out=tmp_path / "one")
     assert alone.status == "done"
     tables = ["rounds.csv", "clients.csv", "partition.csv", "summary.csv"]

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import sampled
 
 import fedsim
 from fedsim.assemble import build
@@ -108,9 +107,9 @@ def noisy(params, x, *, key, train, **_):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", sampled([*KINDS, "dropout"], 99))
+@pytest.mark.parametrize("kind", [*KINDS, "dropout"])
 def test_training_together_changes_no_bit(kind):
-    checked = read(scenario(**KINDS.get(kind, {})))
+    checked = read(scenario(seeds=3, **KINDS.get(kind, {})))
     model = None
     if kind == "dropout":
         model = (lambda key, x: {"W": jnp.zeros((x.shape[-1], 10))}, noisy)
@@ -254,7 +253,7 @@ def test_groups_of_any_size_compile_once(monkeypatch):
         rooms.append(program.capacity)
 
     monkeypatch.setattr("fedsim.runs.execute.events", watched)
-    fedsim.run(scenario(method="scaffold"))
+    fedsim.run(scenario(method="scaffold", rounds=2))
     assert len(compiled) == 3
     assert compiled[0] == compiled[1] == compiled[2]
     assert rooms[0].runs == 2
@@ -270,8 +269,8 @@ def test_a_cell_that_fails_in_a_group_fails_no_other():
         """Breaks."""
         return lambda updates, context: updates.no_such_thing
 
-    comparison = fedsim.compare(scenario(), ["fedavg", "breaks_in_a_run", "median"])
+    comparison = fedsim.compare(scenario(seeds=2), ["fedavg", "breaks_in_a_run", "median"])
     assert list(comparison.reasons) == ["breaks_in_a_run"]
     assert "no_such_thing" in comparison.reasons["breaks_in_a_run"]
     assert set(comparison.rounds["method"]) == {"fedavg", "median"}
-    assert len(comparison.rounds) == 2 * 5 * 5
+    assert len(comparison.rounds) == 2 * 2 * 5

@@ -10,6 +10,8 @@ from fedsim.engine.outputs import like_training
 from fedsim.scenario import read
 from fedsim.sources.bundled import breast_cancer
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 BLOBS = {"kind": "gaussian_blobs", "samples": 300, "clients": 4, "test": 0.2}
 SMALL = {"name": "small", "rounds": 2, "data": BLOBS, "model": "logistic", "client": {"lr": 0.1}}
 
@@ -90,8 +92,10 @@ def test_pixels_that_do_not_fit_are_refused():
     ("client", "text"), [(4, "the clients are 0 to 3"), (0, "no models of their own")]
 )
 def test_a_client_without_a_model_is_refused(result, client, text):
-    with pytest.raises(ValueError, match=text):
-        result.predict(np.zeros((1, 20)), client=client)
+    predict = lambda client: result.predict(np.zeros((1, 20)), client=client)
+    for asked in (predict, lambda client: result.model(client=client)):
+        with pytest.raises(ValueError, match=text):
+            asked(client)
 
 
 PEOPLE = pd.DataFrame(

@@ -17,8 +17,8 @@ HALVES = [np.float16, ml_dtypes.bfloat16]
 @pytest.mark.quick(8)
 @pytest.mark.parametrize("server", ["trimmed_mean(trim=1)", ["clip(norm=1.0)", "mean"]])
 @pytest.mark.parametrize("dtype", [*HALVES, np.uint8, np.int64])
-def test_a_thousand_rows_of_any_type_are_added_without_loss(server, dtype):
-    rows = np.full((1000, 2), 250).astype(dtype)
+def test_hundreds_of_rows_of_any_type_are_added_without_loss(server, dtype):
+    rows = np.full((300, 2), 250).astype(dtype)
     expected = fedsim.aggregate(server, rows.astype(np.float64)).astype(np.float32)
     actual = fedsim.aggregate(server, rows)
     assert actual.dtype == (dtype if dtype in HALVES else np.float64)
@@ -100,31 +100,24 @@ def test_a_message_of_half_precision_takes_two_bytes_a_number_until_it_is_encode
 
 
 @pytest.mark.parametrize(
-    ("weights", "why"),
+    ("argument", "values", "why"),
     [
-        ([-1, 1, 1], "row 0 is -1.0"),
-        ([1, NAN, 1], "row 1 is nan"),
-        ([1, 1, float("inf")], "row 2 is inf"),
-        ([1, 1], r"3 rows need 3 weights, found shape \[2\]"),
-        ([[1, 1, 1]], r"found shape \[1, 3\]"),
-        (["a", "b", "c"], "are not numbers"),
+        ("weights", [-1, 1, 1], "row 0 is -1.0"),
+        ("weights", [1, NAN, 1], "row 1 is nan"),
+        ("weights", [1, 1, float("inf")], "row 2 is inf"),
+        ("weights", [1, 1], r"3 rows need 3 weights, found shape \[2\]"),
+        ("weights", [[1, 1, 1]], r"found shape \[1, 3\]"),
+        ("weights", ["a", "b", "c"], "are not numbers"),
+        ("loss", [1.0, 2.0], r"3 rows need 3 losses, found shape \[2\]"),
+        ("loss", ["a", "b", "c"], "are not numbers"),
     ],
 )
-def test_weights_that_are_not_sample_counts_are_refused(weights, why):
-    for call, links in ((fedsim.aggregate, "mean"), (fedsim.transmit, [])):
+def test_numbers_that_are_not_one_for_each_row_are_refused(argument, values, why):
+    with pytest.raises(fedsim.ScenarioError, match=f"{argument}: .*{why}"):
+        fedsim.aggregate("q_fair", ROWS, **{"loss": [1.0, 1.0, 1.0], argument: values})
+    if argument == "weights":
         with pytest.raises(fedsim.ScenarioError, match=f"weights: .*{why}"):
-            call(links, ROWS, weights=weights)
-
-
-def test_another_number_of_losses_is_refused():
-    message = r"loss: 3 rows need 3 losses, found shape \[2\]"
-    with pytest.raises(fedsim.ScenarioError, match=message):
-        fedsim.aggregate("q_fair", ROWS, loss=[1.0, 2.0])
-
-
-def test_losses_that_are_no_numbers_are_refused():
-    with pytest.raises(fedsim.ScenarioError, match="loss: are not numbers"):
-        fedsim.aggregate("q_fair", ROWS, loss=["a", "b", "c"])
+            fedsim.transmit([], ROWS, weights=values)
 
 
 @pytest.mark.parametrize("malicious", [[3], [-1], [0.5], [True, False], ["a"]])
@@ -149,27 +142,13 @@ def test_a_row_of_weight_0_did_not_report():
         ([{"kind": "clip", "norm": 1.0}], "", "has no rule; needs exactly one rule"),
         (["mean", "median"], "[1]", "median is a second rule, after mean"),
         ([{"kind": "sgd", "lr": 1.0}, "mean"], "[0]", "sgd is an optimiser and comes before"),
-    ],
-)
-def test_a_server_list_in_the_wrong_order_is_refused(links, where, why):
-    with pytest.raises(fedsim.ScenarioError) as raised:
-        fedsim.aggregate(links, ROWS)
-    assert str(raised.value).startswith(f"aggregate: server{where}: {why}")
-    with pytest.raises(fedsim.ScenarioError) as raised:
-        fedsim.transmit("sign_flip", ROWS, defence=links)
-    assert str(raised.value).startswith(f"transmit: defence{where}: {why}")
-
-
-@pytest.mark.parametrize(
-    ("links", "where", "why"),
-    [
         ("medain", "[0]", "no stage, rule or optimizer 'medain'; did you mean 'median'?"),
         ({"kind": "krum", "f": -3}, "[0].f", "should be an integer of at least 0, found -3"),
         (["mean", {"kind": "clip"}], "[1].norm", "is missing; write norm: with a number"),
         ([], "", "should be a list of stages, rules or optimizers"),
     ],
 )
-def test_a_malformed_list_is_reported_by_the_name_of_its_argument(links, where, why):
+def test_a_bad_list_of_links_is_reported_by_the_name_of_its_argument(links, where, why):
     with pytest.raises(fedsim.ScenarioError) as raised:
         fedsim.aggregate(links, ROWS)
     assert str(raised.value).startswith(f"aggregate: server{where}: {why}")

@@ -1,9 +1,9 @@
 """Stretches: rounds of one message in one device call end with the bytes of one call for each."""
 
 import pytest
+from directories import files_of
 
 import fedsim
-from fedsim.disk.checkpoint import decode
 from fedsim.engine import loop
 from fedsim.engine.stretches import Stretches
 from fedsim.errors import Interrupted
@@ -28,6 +28,7 @@ def written(**sections) -> dict:
 
 
 CASES = {
+    "plain": {},
     "seeds": {"seeds": 3},
     "state": {
         "wire": [{"kind": "top_k", "density": 0.1}, {"kind": "gaussian", "std": 0.01}],
@@ -53,22 +54,10 @@ CASES = {
 }
 
 
-def contents(path) -> dict:
-    """Tables and models of a run directory, as bytes, and the arrays of its last commits."""
-    files = {
-        file.name: file.read_bytes()
-        for file in [*path.glob("model*"), *path.glob("*.csv")]
-        if file.stem != "timing"
-    }
-    for folder in sorted((path / "checkpoints").iterdir()):
-        last_commit = sorted(folder.glob("state-*.ckpt"))[-1]
-        arrays = decode(last_commit.read_bytes()).arrays
-        files[folder.name] = {name: leaf.tobytes() for name, leaf in arrays.items()}
-    return files
-
-
-def both_ways(scenario: dict, path, monkeypatch) -> list[int]:
-    """Assert that stretches change no byte, and return their lengths."""
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+def test_a_stretch_changes_no_byte(case, tmp_path, monkeypatch):
+    scenario = written(**CASES[case])
     lengths = []
     dispatch = Stretches.dispatch
 
@@ -77,23 +66,10 @@ def both_ways(scenario: dict, path, monkeypatch) -> list[int]:
         return dispatch(self, numbers, playing, servers)
 
     monkeypatch.setattr(Stretches, "dispatch", noted)
-    fedsim.run(scenario, out=path / "stretches", pictures=False)
+    fedsim.run(scenario, out=tmp_path / "stretches", pictures=False)
     monkeypatch.setattr(loop, "stretches_of", lambda runs, data: None)
-    fedsim.run(scenario, out=path / "one by one", pictures=False)
-    assert contents(path / "stretches") == contents(path / "one by one")
-    return lengths
-
-
-@pytest.mark.long
-def test_a_stretch_changes_no_byte(tmp_path, monkeypatch):
-    lengths = both_ways(written(), tmp_path, monkeypatch)
-    assert lengths[:2] == [1, 7] and sum(lengths) == 21  # on a slow machine, further ones are short
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", CASES)
-def test_whatever_is_sent_a_stretch_changes_no_byte(case, tmp_path, monkeypatch):
-    lengths = both_ways(written(**CASES[case]), tmp_path, monkeypatch)
+    fedsim.run(scenario, out=tmp_path / "one by one", pictures=False)
+    assert files_of(tmp_path / "stretches") == files_of(tmp_path / "one by one")
     assert max(lengths) > 1
 
 
@@ -109,7 +85,7 @@ def test_a_run_interrupted_between_stretches_ends_with_the_same_bytes(tmp_path):
                 scenario, out=out, ask=lambda answers=answers: next(answers, True), pictures=False
             )
         fedsim.run(scenario, out=out, resume=True, pictures=False)
-        assert contents(out) == contents(tmp_path / "whole")
+        assert files_of(out) == files_of(tmp_path / "whole")
 
 
 @pytest.mark.long

@@ -10,6 +10,8 @@ from fedsim.errors import ScenarioError
 from fedsim.fleet.local import Local, poisson_batches
 from fedsim.fleet.streams import Stream, generator
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 STEPS = 20_000
 
 

@@ -13,7 +13,7 @@ from fedsim import rules, stages
 from fedsim.compose import chain
 
 K, D = 9, 4
-ROUNDS = 1000
+ROUNDS = 300
 RULES = {
     "median": (0, lambda f: rules.median()),
     "geometric_median": (0, lambda f: rules.geometric_median()),

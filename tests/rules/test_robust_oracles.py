@@ -202,6 +202,7 @@ PLAYED = [
 ]
 
 
+@pytest.mark.share(100)
 @pytest.mark.parametrize("case", PLAYED, ids=lambda case: case["name"])
 def test_case(case):
     with jax.enable_x64(True):
