@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import oracle
+from conftest import oracle, sampled
 from federations import problem, scenario, trajectory
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -108,4 +108,22 @@ def test_trajectory(case):
 
 
 def test_all_cases_are_there():
-    assert len(CASES) == 207 and len(NOT_OURS) == 5
+    assert len(CASES) == 207 and len(NOT_OURS) == 5 and len(LOCAL) == 5
+
+
+LOCAL = [c for c in ALL if c["fn"] == "delta_sgd_local"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", sampled(LOCAL, 5), ids=lambda case: case["name"])
+def test_delta_sgd_ends_where_it_should_on_every_client(case):
+    """A round of one client ends where that client ends."""
+    door, own = (
+        problem(case),
+        {name: case["params"][name] for name in ("gamma", "delta", "eta0", "theta0")},
+    )
+    for k, want in enumerate(case["expected"]["y"]):
+        alone = scenario(case, cohort={"kind": "listed", "rounds": [[k]]})
+        alone["client"] |= {"kind": "delta_sgd", "lr": 7.0, **own}  # lr means nothing beside eta0
+        got, _ = trajectory(alone, **door)
+        np.testing.assert_allclose(got[0], want, rtol=case["rtol"], atol=case["atol"])

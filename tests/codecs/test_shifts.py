@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import oracle
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.scenarios import consecutive
-from test_codec_oracles import made
+from test_codec_oracles import made, value
 from test_codecs import SCENARIO, SIZES, D, problem_arrays, quadratics, trained
 
 import fedsim
@@ -26,6 +27,33 @@ def largest(x: np.ndarray, k: int) -> np.ndarray:
     places = np.argsort(-np.abs(x), kind="stable")[:k]
     kept[places] = x[places]
     return kept
+
+
+EF21_CASES = [case for case in oracle("compression") if case["fn"] == "ef21"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", EF21_CASES, ids=[case["name"] for case in EF21_CASES])
+def test_ef21_follows_its_oracle_to_the_optimum(case):
+    inputs, gamma = case["inputs"], case["params"]["gamma"]
+    codec = made("ef21", codec=made("top_k", k=case["params"]["k"]))
+    with jax.enable_x64(True):
+        H, a, x0 = (jnp.asarray(value(inputs[name])) for name in ("H", "a", "x0"))
+
+        def step(carried, _):
+            x, memory = carried
+            gradients = jnp.einsum("ijk,ik->ij", H, x - a)
+            payload, _, memory = jax.vmap(lambda g, row: codec.encode(g, row, None))(
+                gradients, memory
+            )
+            arrives = jax.vmap(lambda sent: codec.decode(sent, len(x)))(payload)
+            x = x - gamma * arrives.mean(0)
+            return (x, memory), x
+
+        start = jax.vmap(codec.memory)(jnp.zeros((3, len(x0))))
+        _, path = jax.jit(lambda: jax.lax.scan(step, (x0, start), length=20_000))()
+    assert_allclose(path[:8], case["expected"]["x"], rtol=1e-12, atol=1e-14)
+    assert_allclose(path[-1], case["expected"]["optimum"], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.long

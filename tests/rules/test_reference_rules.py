@@ -21,8 +21,6 @@ FILTERS = [
     if rule.__module__ in ("reference.filters", "reference.detectors")
 ]
 ELSEWHERE = {"dyn"}  # behind its own client method alone
-IN_ORACLES = {"mean_around_median", "bulyan", "sign_majority", "covariance_filter"}
-IN_ORACLES |= {"minimum_diameter", "smallest_eigenvalue"}
 
 
 REMEMBER = ("mifa", "fedvarp", "ca2fl", "fedau", "fedau(cutoff=2)")
@@ -40,7 +38,7 @@ ONCE = (
     "geometric_median",
     "rfa",
     "centered_clipping",
-    *(name for name in FILTERS if name != "robust_learning_rate"),
+    *(name for name in FILTERS if name not in ("sign_majority", "robust_learning_rate")),
 )
 
 
@@ -112,6 +110,6 @@ def test_every_rule_of_the_registry_has_a_reference():
         for name, factory in FAMILIES["rule"].items()
         if factory.__module__.startswith("fedsim.")
     }
-    others = ELSEWHERE | IN_ORACLES | READERS | OF_ADAPTERS
+    others = ELSEWHERE | READERS | OF_ADAPTERS
     assert {link["kind"] for link, _ in RULES.values()} == known - others
     assert ELSEWHERE < {method.server[0]["kind"] for method in METHODS.values()}
