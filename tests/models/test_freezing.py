@@ -220,8 +220,8 @@ def test_a_run_starts_from_the_weights_of_another(tmp_path):
 
     section = tuned.scenario["model"]["weights"]
     assert len(section["sha256"]) == 64
-    again = fedsim.run(written(model={**model, "weights": section}), seeds=[4])
-    assert equal(again.model(), tuned.model(seed=4))
+    again = fedsim.run(written(rounds=0, model={**model, "weights": section}), seeds=[4])
+    assert equal(start_of(again, 4), start_of(tuned, 4))
 
 
 def test_tensors_that_do_not_fit_are_listed_together(tmp_path):

@@ -17,99 +17,97 @@ inf = math.inf
 
 LABELS = np.array([[2, 0, 0], [0, 1, 1], [0, 0, 4]])  # of three clients, by class
 CLIENTS = Clients(np.array([1, 2, 4]), lambda: LABELS)
-# name -> (kind, its parameters, what is drawn once, (round, seconds, numbers of that round), who
-# can be reached)
+NOW = (1, 0.0)  # the first round, which begins at 0 s
+# kind, and what it is about -> (its parameters, what is drawn once, round and seconds, numbers of
+# that round, who can be reached)
 REACHED: dict[str, tuple] = {
-    "always": ("always", {}, (), (1, 0.0, [0.0, 0.5, 0.999]), [1, 1, 1]),
-    "bernoulli": ("bernoulli", {"rate": 0.5}, (), (1, 0.0, [0.1, 0.5, 0.9]), [1, 0, 0]),
+    "always": ({}, (), NOW, [0.0, 0.5, 0.999], [1, 1, 1]),
+    "bernoulli": ({"rate": 0.5}, (), NOW, [0.1, 0.5, 0.9], [1, 0, 0]),
     # a third can be reached at the start: clients 0 and 1 of these; then 0.8 of them stay and 0.1
     # of the others come
     "markov": (
-        "markov",
         {"leave": 0.2, "come": 0.1},
         (),
-        (1, 0.0, {0: [0.1, 0.3, 0.4], 1: [0.85, 0.75, 0.05]}),
+        NOW,
+        {0: [0.1, 0.3, 0.4], 1: [0.85, 0.75, 0.05]},
         [0, 1, 1],
     ),
     # a quarter into the day of 4 s: the best hour of zone 0, the worst of zone 2, zone 1 in between
     "diurnal": (
-        "diurnal",
         {"low": 0.1, "high": 0.9, "period": 4.0, "zones": 4},
         ([0, 1, 2],),
-        (1, 1.0, [0.89, 0.51, 0.09]),
+        (1, 1.0),
+        [0.89, 0.51, 0.09],
         [1, 0, 1],
     ),
     "label_dependent: smallest label 0, 1 and 2 of 2": (
-        "label_dependent",
         {"strength": 1.0},
         (),
-        (1, 0.0, [0.0, 0.4, 0.9]),
+        NOW,
+        [0.0, 0.4, 0.9],
         [0, 1, 1],
     ),
     "label_dependent: 1, 2 and 1 of 3 labels": (
-        "label_dependent",
         {"by": "fewest", "strength": 0.5},
         (),
-        (1, 0.0, [0.66, 0.83, 0.67]),
+        NOW,
+        [0.66, 0.83, 0.67],
         [1, 1, 0],
     ),
     # (1 + 1) / 4 lies between the labels 1 and 2 of 2 of client 1 alone
     "label_dependent: cycle": (
-        "label_dependent",
         {"by": "cycle", "strength": 1.0, "period": 4},
         (),
-        (1, 0.0, [0.5, 0.5, 0.5]),
+        NOW,
+        [0.5, 0.5, 0.5],
         [0, 1, 0],
     ),
-    "size_dependent": (
-        "size_dependent", {"exponent": 1.0}, (), (1, 0.0, [0.24, 0.51, 0.99]), [1, 0, 1],
-    ),
-    "size_dependent: the smaller the better": (
-        "size_dependent",
+    "size_dependent": ({"exponent": 1.0}, (), NOW, [0.24, 0.51, 0.99], [1, 0, 1]),
+    "size_dependent: smaller is better": (
         {"exponent": -1.0},
         (),
-        (1, 0.0, [0.99, 0.49, 0.26]),
+        NOW,
+        [0.99, 0.49, 0.26],
         [1, 1, 0],
     ),
     # e^0, e^−1 and e^−2 of the largest
-    "lognormal": (
-        "lognormal", {"sigma": 1.0}, ([2.0, 1.0, 0.0],), (1, 0.0, [0.99, 0.36, 0.14]), [1, 1, 0],
-    ),
+    "lognormal": ({"sigma": 1.0}, ([2.0, 1.0, 0.0],), NOW, [0.99, 0.36, 0.14], [1, 1, 0]),
     # 0.4 sin(2π · 1/4) + 0.5 = 0.9
     "lognormal: a wave": (
-        "lognormal",
         {"sigma": 0.0, "period": 5},
         ([0.0, 0.0, 0.0],),
-        (6, 0.0, [0.89, 0.91, 0.5]),
+        (6, 0.0),
+        [0.89, 0.91, 0.5],
         [1, 0, 1],
     ),
     # 5 s are 1 s after the trace began again, at its last end
-    "trace": ("trace", {"path": "on.csv", "period": 4.0}, (), (1, 5.0, []), [1, 0, 1]),
-}  # fmt: skip
+    "trace": ({"path": "on.csv", "period": 4.0}, (), (1, 5.0), [], [1, 0, 1]),
+}
 ON = "client,start,end\n0,0,2\n1,0,1\n1,2,4\n2,1,2\n"
+
+
+def kind_of(name: str) -> str:
+    return name.partition(":")[0]
 
 
 @pytest.mark.parametrize("name", REACHED)
 def test_availability_is_that_worked_out_by_hand(name, tmp_path, monkeypatch):
-    kind, parameters, once, (round, seconds, numbers), expected = REACHED[name]
+    parameters, once, (round, seconds), numbers, expected = REACHED[name]
     (tmp_path / "on.csv").write_text(ON)
     monkeypatch.chdir(tmp_path)
-    made = registered("availability")[kind](**parameters)
+    made = registered("availability")[kind_of(name)](**parameters)
     fixed = made.begin(CLIENTS, Numbers(*once))
     uniform = lambda r: np.array(numbers[r] if isinstance(numbers, dict) else numbers)
     assert made.reached(fixed, Moment(round, seconds, uniform)).astype(int).tolist() == expected
 
 
 def test_a_label_cycle_leaves_out_clients_with_only_earlier_or_later_labels():
-    labels = np.array(
-        [[0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3], [0, 0, 0, 0]]
-    )  # 1, 2, 3 of 3, and none
+    labels = np.array([[0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3], [0, 0, 0, 0]])  # the last has none
     made = registered("availability")["label_dependent"](by="cycle", strength=1.0, period=3)
     fixed = made.begin(Clients(labels.sum(1), lambda: labels), Numbers())
-    there = lambda round: (
-        made.reached(fixed, Moment(round, 0.0, lambda r: np.zeros(4))).astype(int).tolist()
-    )
-    assert [there(round) for round in (3, 1, 2)] == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+    moments = [Moment(round, 0.0, lambda r: np.zeros(4)) for round in (3, 1, 2)]
+    there = [made.reached(fixed, moment).tolist() for moment in moments]
+    assert there == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
 
 
 # --------------------------------------------------------------------------------- speeds and links
@@ -181,17 +179,19 @@ FATES: dict[str, tuple] = {
 }
 
 
+def machines_of(fleet: Fleet, steps: list[int]) -> UnequalMachines:
+    """Clients with messages of 10 bytes down and 20 up."""
+    n = len(steps)
+    clients = Clients(np.full(n, 5), lambda: np.zeros((n, 0), int))
+    return UnequalMachines(fleet, clients, clock.Cost(np.array(steps), 10, 20), 0)
+
+
 @pytest.mark.parametrize("name", FATES)
 def test_a_client_that_leaves_has_the_outcome_worked_out_by_hand(name, monkeypatch):
     dropout, numbers, expected = FATES[name]
     links = lambda clients, rng: Rates(down=10.0, up=10.0)
     fleet = Fleet(speed=speed_of([1.0]), links=links, dropout=Dropout(*dropout), deadline=100.0)
-    machines = UnequalMachines(
-        fleet,
-        Clients(np.array([5]), lambda: np.zeros((1, 0), int)),
-        clock.Cost(np.array([4]), 10, 20),
-        0,
-    )
+    machines = machines_of(fleet, steps=[4])
     monkeypatch.setattr(machines._dropout_draws, "at", lambda round, client: Numbers(numbers))
     together = machines.round_outcome(1, np.array([0]))
     columns = [together.joined, together.steps, together.wasted, together.reached, together.sent]
@@ -215,12 +215,7 @@ def test_steps_that_take_no_time_still_wait_for_the_model(dropout, deadline, was
     """The first client receives the model after 1 s, the second after 2 s; steps take 0 s."""
     links = lambda clients, rng: Rates(down=np.array([10.0, 5.0]), up=np.inf)
     fleet = Fleet(speed=speed_of([0.0, 0.0]), links=links, dropout=dropout, deadline=deadline)
-    machines = UnequalMachines(
-        fleet,
-        Clients(np.array([5, 5]), lambda: np.zeros((2, 0), int)),
-        clock.Cost(np.array([4, 4]), 10, 20),
-        0,
-    )
+    machines = machines_of(fleet, steps=[4, 4])
     outcome = machines.round_outcome(1, np.array([0, 1]))
     assert outcome.wasted.tolist() == wasted
     if any(dropout):
@@ -239,7 +234,7 @@ def test_expected_messages_are_fewer_where_clients_leave():
 
 
 CASES = {
-    "availability": {case[0] for case in REACHED.values()},
+    "availability": {kind_of(name) for name in REACHED},
     "speed": set(SPEEDS),
     "link": set(LINKS),
 }

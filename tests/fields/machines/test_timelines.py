@@ -143,7 +143,6 @@ NAMES = ["wait", "again", "deadline", "fedbuff"]
 SCENARIO = {
     "name": "machines",
     "rounds": 2,
-    "seeds": 2,
     "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 12},
     "cohort": {"kind": "uniform", "size": 6},
     "client": {"lr": 0.1, "batch": 10, "epochs": 1},

@@ -113,7 +113,7 @@ def test_the_published_coefficients_have_the_published_likelihood_and_no_gradien
 
 @pytest.mark.long
 def test_full_batches_of_several_clients_are_a_model_that_is_stratified_by_client():
-    found = run("cox", OWNERS, rounds=400).model()["W"][:, 0] / SCALE
+    found = run("cox", OWNERS, rounds=150).model()["W"][:, 0] / SCALE
     np.testing.assert_allclose(found, STRATIFIED, atol=1e-9)
 
 
