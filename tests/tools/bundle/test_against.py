@@ -19,7 +19,7 @@ from fedsim.tools.bundle.unpack import opened
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("against") / "run"
-    fedsim.run(tiny(rounds=2, method="fedavg"), out=folder, pictures=False)
+    fedsim.run(tiny(rounds=4), out=folder, pictures=False)  # as `original` of test_fork.py
     return folder
 
 
@@ -71,10 +71,10 @@ def test_elsewhere_two_seeds_decide_nothing_and_equal_scores_do(run, tmp_path):
 
 @pytest.mark.long
 def test_another_run_and_a_changed_file_are_no_repetition(run, tmp_path):
-    fedsim.run(tiny(rounds=3, method="fedavg"), out=tmp_path / "longer", pictures=False)
-    found = outcome(run, tmp_path / "longer")
+    fedsim.run(tiny(rounds=3), out=tmp_path / "shorter", pictures=False)
+    found = outcome(run, tmp_path / "shorter")
     assert found.verdict == against.DIFFERS
-    assert found.lines == ["is another run:", "scenario.rounds: 2, here 3"]
+    assert found.lines == ["is another run:", "scenario.rounds: 4, here 3"]
     shutil.copytree(run, tmp_path / "changed")
     (tmp_path / "changed/rounds.csv").write_text("x\n")
     found = outcome(tmp_path / "changed", run)
@@ -110,7 +110,7 @@ def test_the_command_runs_from_a_fresh_folder_and_says_it_in_one_code(run, tmp_p
     (found,) = json.loads(typed("verify --against paper.zip --json", tmp_path).stdout)
     assert (found["verdict"], found["lines"]) == (against.BYTES, ["6 tables and models"])
 
-    written(tiny(rounds=2, method="fedavg"), tmp_path / "mine.yaml")
+    written(tiny(rounds=4), tmp_path / "mine.yaml")
     for extra, code in (("", 0), ("--set client.lr=0.2", 7)):
         done = typed(f"verify mine.yaml --against paper.zip {extra}", tmp_path)
         assert done.returncode == code, done.stdout
