@@ -118,7 +118,7 @@ def built(text: str, **given) -> list[str]:
                 "3:28 fleet.malicious[2]",
                 "4:31 cohort.size",
                 "5:41 client.optimizer_state",
-                "6:25 server[0].f",
+                "6:26 server[0].f",
             ],
         ),
         # too many clients: which of them have samples is not known, what the model makes of them is
