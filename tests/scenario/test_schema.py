@@ -65,6 +65,12 @@ def test_it_is_a_small_schema_of_draft_7(golden):
     assert GOLDEN.stat().st_size < 1_000_000
 
 
+def test_a_scenario_without_a_base_has_a_name_and_data(golden):
+    assert "extends" in golden["properties"] and "required" not in golden
+    assert golden["else"]["required"] == ["name", "data"]
+    assert golden["else"]["properties"]["data"] == {"required": ["kind"]}
+
+
 # ---- every hyper-parameter is described, and described once
 
 
