@@ -45,8 +45,12 @@ CASES = {  # what for -> clip, how clients train, what a step is given a gradien
 }
 
 
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("name", CASES)
+NORM, *LONG = CASES
+
+
+@pytest.mark.parametrize(
+    "name", [NORM, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
+)
 def test_gradients_are_clipped_as_by_hand(name):
     clip, client, step_of = CASES[name]
     result = run(clip, **client)

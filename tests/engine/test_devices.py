@@ -49,8 +49,7 @@ def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
 
 
 WAYS = {  # to keep a run's state, its samples and its calls -> edits, and arguments of the run
-    "a commit every round": (["checkpoint.rounds=1"], {}),
-    "a commit every third round": (["checkpoint.rounds=3"], {}),
+    "a commit every second round": (["checkpoint.rounds=2"], {}),
     "samples on the host": (["data.resident_mb=0"], {}),
     "client memory on the disk": (["checkpoint.resident_mb=0"], {}),
     "a call for the whole round": ([], {"calls": 1}),

