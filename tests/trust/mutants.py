@@ -6,12 +6,15 @@ result are in `equivalent.json`, each read by hand; those that survived are in `
 
 import ast
 import json
+import os
+import queue
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +49,11 @@ class Mutant(NamedTuple):
     change: str
     source: str
     tests: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the lists of those that are equivalent, and of those that survived."""
+        return f"{self.path}: {self.change}"
 
 
 def changes(tree: ast.AST) -> Iterator[tuple[Any, str, Any]]:
@@ -101,32 +109,32 @@ def score(quick: bool) -> Figure:
     every = list(mutants())
     chosen = random.Random(24).sample(every, 4 if quick else COUNT)
     equivalent = json.loads((HERE / "equivalent.json").read_text())
-    survivors, same = [], 0
+    tried = [mutant for mutant in chosen if mutant.name not in equivalent]
+    same = len(chosen) - len(tried)
     with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / "tree"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "reports"))
-        for mutant in chosen:
-            name = f"{mutant.path}: {mutant.change}"
-            if name in equivalent:
-                same += 1
-            elif survives(mutant, copy):
-                survivors.append(name)
-                print(f"  survived {name}", flush=True)
+        copies: queue.Queue[Path] = queue.Queue()
+        for number in range(os.cpu_count() or 1):
+            copy = Path(place) / str(number)
+            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "reports"))
+            copies.put(copy)
+        with ThreadPoolExecutor(copies.qsize()) as pool:
+            survived = list(pool.map(lambda mutant: survives(mutant, copies), tried))
+    survivors = [mutant.name for mutant, it in zip(tried, survived, strict=True) if it]
     if not quick:
         (HERE / "survivors.json").write_text(json.dumps(survivors, indent=1) + "\n")
-    tried = len(chosen) - same
-    share = 1 - len(survivors) / tried
+    share = 1 - len(survivors) / len(tried)
     text = (
-        f"{tried - len(survivors)} of {tried} mutants killed ({share:.1%}), a fixed random sample "
-        f"of {len(every):,} over rules, persistence, statistics and plan, by fast tests; those "
+        f"{len(tried) - len(survivors)} of {len(tried)} mutants killed ({share:.1%}), a fixed "
+        f"random sample of {len(every):,} over rules, persistence, statistics and plan, by fast tests; those "
         "that survived are in tests/trust/survivors.json; "
         f"{same} more change no result, with the reason of each in tests/trust/equivalent.json"
     )
     return Figure(text, share >= 0.85)
 
 
-def survives(mutant: Mutant, copy: Path) -> bool:
-    """Whether no test fails in the copy of the tree with this mutant."""
+def survives(mutant: Mutant, copies: queue.Queue[Path]) -> bool:
+    """Whether no test fails with this mutant in a copy of the tree that is free."""
+    copy = copies.get()
     path = copy / "fedsim" / mutant.path
     sound = path.read_text()
     path.write_text(mutant.source)
@@ -140,3 +148,4 @@ def survives(mutant: Mutant, copy: Path) -> bool:
         return False
     finally:
         path.write_text(sound)
+        copies.put(copy)
