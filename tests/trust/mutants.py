@@ -125,8 +125,8 @@ def score(quick: bool) -> Figure:
     share = 1 - len(survivors) / len(tried)
     text = (
         f"{len(tried) - len(survivors)} of {len(tried)} mutants killed ({share:.1%}), a fixed "
-        f"random sample of {len(every):,} over rules, persistence, statistics and plan, by fast tests; those "
-        "that survived are in tests/trust/survivors.json; "
+        f"random sample of {len(every):,} over rules, persistence, statistics and plan, by fast "
+        "tests; those that survived are in tests/trust/survivors.json; "
         f"{same} more change no result, with the reason of each in tests/trust/equivalent.json"
     )
     return Figure(text, share >= 0.85)
