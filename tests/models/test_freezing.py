@@ -204,10 +204,11 @@ def test_more_lanes_hold_no_further_frozen_leaf():
 @pytest.mark.long
 def test_a_run_starts_from_the_weights_of_another(tmp_path):
     """Bit for bit, whatever the seed; frozen leaves that seeds have in common are held once."""
-    first = fedsim.run(written(model={"kind": "mlp", "hidden": [6]}), out=tmp_path / "first")
+    plain = {"kind": "mlp", "hidden": [6]}
+    first = fedsim.run(written(rounds=0, model=plain), out=tmp_path / "first")
     file = next((tmp_path / "first").glob("model.*.safetensors"))
 
-    model = {"kind": "mlp", "hidden": [6], "freeze": ["layer0"], "weights": str(file)}
+    model = {**plain, "freeze": ["layer0"], "weights": str(file)}
     tuned = fedsim.run(written(model=model), seeds=[3, 4], out=tmp_path / "tuned")
     assert equal(start_of(tuned, 3), first.model())
     assert equal(tuned.model(seed=4)["layer0"], first.model()["layer0"])

@@ -489,8 +489,6 @@ def test_statistics_and_noise_of_linen():
         assert all(jax.tree.leaves(moved))
         still = model.apply(variables, x, mask=mask, key=KEY, train=False)
         close(still[1], variables["stats"], 0)
-    losses = train(model).rounds["train_loss"]
-    assert losses[2] < losses[1]
 
 
 @pytest.mark.long
