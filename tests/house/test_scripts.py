@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-from conftest import some
 
 pytestmark = pytest.mark.long
 
@@ -69,10 +68,7 @@ def test_networks_learn_in_every_form(script, run):
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [
-        *some([("own_client", 0), ("own_rule", 0)]),
-        *(("own_network", i) for i in range(3)),
-    ],
+    [("own_client", 0), ("own_rule", 0), *(("own_network", i) for i in range(3))],
 )
 def test_what_was_written_for_a_script_is_a_plug_in_too(root, run, tmp_path, name, number):
     plugin = f"scenarios/python/{name}.py"

@@ -76,7 +76,6 @@ def test_a_title_is_the_files_own_and_changes_no_run(folder):
     assert "title: should be a line of text" in refusal(child(folder, "title: 'two\n\n  lines'\n"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -92,7 +91,6 @@ def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, said):
     assert f"child.yaml:{said}" in refusal(child(folder, text))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -111,7 +109,6 @@ def test_mistakes_in_the_base_are_reported_at_the_base_s_lines(folder, old, new,
     assert message in error and "child.yaml" not in error
 
 
-@pytest.mark.long
 def test_bases_may_have_bases_but_no_cycles(folder):
     for i in range(MAX_BASES + 2):
         (folder / f"d{i}.yaml").write_text(f"extends: d{i + 1}\nclient: {{lr: 0.{i + 1}}}\n")
@@ -144,7 +141,6 @@ def test_a_base_is_one_file_in_the_scenario_s_folder(folder, said):
         assert said in refusal(inner / "child.yaml"), name
 
 
-@pytest.mark.long
 def test_a_missing_or_binary_base_is_refused(folder):
     (folder / "child.yaml").write_text("extends: bade.yaml\n")
     with pytest.raises(MissingFileError, match=r"did you mean base\.yaml"):
@@ -153,7 +149,6 @@ def test_a_missing_or_binary_base_is_refused(folder):
     assert "base.yaml:1:7: byte 0xff is not UTF-8" in refusal(child(folder, ""))
 
 
-@pytest.mark.long
 def test_a_method_changes_the_sections_of_the_base(folder):
     scenario = read(child(folder, "method: fedavgm(momentum=0.5)\n"))
     resolved = scenario.resolved()
@@ -172,7 +167,6 @@ def test_a_method_changes_the_sections_of_the_base(folder):
     assert [link["kind"] for link in read(folder / "of.yaml").resolved()["server"]] == ["median"]
 
 
-@pytest.mark.long
 def test_set_is_applied_after_the_base(folder):
     path = child(folder, "client: {lr: 0.3}\n")
     assert read(path, ("client.mu=0.7", "server[1].trim=1")).resolved()["server"][1]["trim"] == 1
@@ -242,7 +236,6 @@ def test_new_supports_extends(folder):
     assert not (folder / "other.yaml").exists()
 
 
-@pytest.mark.long
 def test_the_scenarios_on_the_page_build_on_one_another(root, tmp_path):
     page = (root / "docs/scenarios.md").read_text()
     for name in ("robust", "patient"):
@@ -255,7 +248,6 @@ def test_the_scenarios_on_the_page_build_on_one_another(root, tmp_path):
     assert [link["kind"] for link in resolved["server"]] == ["median"]
 
 
-@pytest.mark.long
 def test_a_mapping_may_have_a_base_too(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert read({"extends": "base.yaml", "rounds": 3}).resolved()["name"] == "base"

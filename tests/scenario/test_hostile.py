@@ -16,7 +16,7 @@ import hostile.tables
 import hostile.texts  # noqa: F401 (importing them registers attacks)
 import pytest
 from click.testing import CliRunner
-from conftest import if_all_installed, some
+from conftest import if_all_installed
 from hostile.book import Mistake, mistakes
 from hostile.confinement import forget_peak, peak, within
 from hostile.planted import PLANTED, SCENARIO
@@ -166,17 +166,15 @@ def command(*words, cwd: Path) -> subprocess.CompletedProcess:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "code"),
-    some(
-        [
-            ("scenario: a tag that calls a function", 2),
-            ("scenario: a pipe", 2),
-            ("scenario: terminal commands, escaped", 2),
-            ("scenario: an absolute path", 2),
-            ("place: a link to a secret", 2),
-            ("archive: an array of objects", 3),
-            ("table: terminal commands for columns", 3),
-        ]
-    ),
+    [
+        ("scenario: a tag that calls a function", 2),
+        ("scenario: a pipe", 2),
+        ("scenario: terminal commands, escaped", 2),
+        ("scenario: an absolute path", 2),
+        ("place: a link to a secret", 2),
+        ("archive: an array of objects", 3),
+        ("table: terminal commands for columns", 3),
+    ],
 )
 def test_a_command_refuses_in_one_line_and_writes_nothing(name, code, tmp_path):
     folder = tmp_path / "study"

@@ -71,9 +71,8 @@ def test_every_way_to_hold_dates_gives_the_same_features(tmp_path):
 
 def test_blank_dates_are_blank_numbers(tmp_path):
     (tmp_path / "t.csv").write_text("when,y\n2024-05-01,0\nNA,1\n2024-05-03,1\n")
-    with pytest.raises(
-        DataError, match="row 3, column 'when': blank; write missing: mean, median or drop"
-    ):
+    blank = "row 3, column 'when': blank; write missing: mean, median or drop"
+    with pytest.raises(DataError, match=blank):
         csv(str(tmp_path / "t.csv"), dates="ordinal")
     got = csv(str(tmp_path / "t.csv"), missing="drop", dates="ordinal")
     assert got.x.tolist() == [[19844], [19846]]
@@ -91,9 +90,7 @@ def test_dates_are_features_only_where_asked_for(tmp_path):
         "parquet": lambda **keys: parquet(str(tmp_path / "t.parquet"), **keys),
     }
     for read in readers.values():
-        with pytest.raises(
-            DataError, match=r"column 'when': dates, .*write dates: ordinal .*or drop"
-        ):
+        with pytest.raises(DataError, match=r"'when': dates, .*write dates: ordinal .*or"):
             read()
         assert read(dates="ordinal").features == ("when", "a")
         assert read(drop=["when"]).features == ("a",)
@@ -110,10 +107,8 @@ def test_a_column_of_dates_and_others(tmp_path):
     """Half of the cells are dates: the others are faults. Fewer: text. Numbers come first."""
     path = tmp_path / "t.csv"
     path.write_text("when,y\n2024-05-01,0\nsoon,1\n2024-05-03,1\n")
-    with pytest.raises(
-        DataError,
-        match="row 3, column 'when': 'soon' is not a date, but most cells of the column are",
-    ):
+    fault = "row 3, column 'when': 'soon' is not a date, but most cells of the column are"
+    with pytest.raises(DataError, match=fault):
         csv(str(path))
     path.write_text("when,y\n2024-05-01,0\nsoon,1\nlater,1\n")
     assert csv(str(path)).features == ("when=2024-05-01", "when=later", "when=soon")

@@ -63,12 +63,13 @@ def test_splits(tmp_path, test):
     np.testing.assert_array_equal(arrays.x_test, COLOUR[2:3])
     swapped = imagefolder(path, split="train", test_split=test)
     np.testing.assert_array_equal(swapped.x_test, arrays.x_test)
-    with pytest.raises(DataError, match=r"other/c/4\.png: no class 'c' among the training images"):
-        imagefolder(path, test_split="other")
-    with pytest.raises(DataError, match="test_split: no folder 'tst'; there are other, t"):
-        imagefolder(path, test_split="tst")
-    with pytest.raises(DataError, match="split: no folder 'all'"):
-        imagefolder(path, split="all")
+    for keys, said in (
+        ({"test_split": "other"}, r"other/c/4\.png: no class 'c' among the training images"),
+        ({"test_split": "tst"}, "test_split: no folder 'tst'; there are other, t"),
+        ({"split": "all"}, "split: no folder 'all'"),
+    ):
+        with pytest.raises(DataError, match=said):
+            imagefolder(path, **keys)
 
 
 def test_clients(tmp_path):
@@ -76,23 +77,14 @@ def test_clients(tmp_path):
     arrays = imagefolder(folder_of(tmp_path, names), client_folders=True)
     assert arrays.client.tolist() == [10, 9, 9] and arrays.y.tolist() == [1, 0, 1]
     assert arrays.client_test.tolist() == [9] and list(arrays.labels) == ["a", "b"]
-    with pytest.raises(
-        DataError,
-        match="'9' holds images in several folders: a class is one folder; write client_f",
-    ):
+    with pytest.raises(DataError, match=r"'9' holds images in several folders: .* client_f"):
         imagefolder(str(tmp_path))
 
 
 def test_what_does_not_count(tmp_path):
     path = folder_of(tmp_path, ["a/images/1.png", "b/images/2.png"])
-    for name in (
-        ".git/config",
-        "a/.DS_Store",
-        "a/boxes.txt",
-        "labels.csv",
-        "LICENSE",
-        "b/images/Thumbs.db",
-    ):
+    hidden = (".git/config", "a/.DS_Store", "b/images/Thumbs.db")
+    for name in (*hidden, "a/boxes.txt", "labels.csv", "LICENSE"):
         put(tmp_path, name, b"x")
     assert imagefolder(path).y.tolist() == [0, 1]
 
@@ -100,10 +92,8 @@ def test_what_does_not_count(tmp_path):
 def test_sizes(tmp_path):
     path = folder_of(tmp_path, ["a/1.png", "b/2.png"])
     put(tmp_path, "b/3.png", encoded(np.full((8, 4, 3), 7, np.uint8)))
-    with pytest.raises(
-        DataError,
-        match=r"2 sizes, height x width: 5 x 4 \(2\), 8 x 4 \(1\); write size: \[height, wi",
-    ):
+    sizes = r"2 sizes, height x width: 5 x 4 \(2\), 8 x 4 \(1\); write size: \[height, wi"
+    with pytest.raises(DataError, match=sizes):
         imagefolder(path)
     x = imagefolder(path, size=[6, 2]).x
     assert x.shape == (3, 6, 2, 3) and (x[2] == 7).all()

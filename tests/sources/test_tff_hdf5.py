@@ -108,9 +108,7 @@ def test_folders(tmp_path):
         read(tmp_path / "d")
     for name in ("fed_emnist", "fed_emnist_digitsonly"):
         written(tmp_path / f"d/{name}_train.h5", {"a": emnist(len(name))})
-    with pytest.raises(
-        DataError, match="holds fed_emnist, fed_emnist_digitsonly; choose one with `split`"
-    ):
+    with pytest.raises(DataError, match="holds fed_emnist, fed_emnist_digitsonly; choose one with"):
         read(tmp_path / "d")
     assert len(read(tmp_path / "d", split="fed_emnist").y) == 10
     with pytest.raises(DataError, match="split: none is called 'x'; there are fed_emnist"):
