@@ -64,6 +64,30 @@ def test_epsilon_follows_its_oracle(case):
 
 
 @pytest.mark.parametrize(
+    ("z", "keys", "published"),
+    [
+        (1.1, {}, 5.1926),
+        (1.1, {"accountant": "rdp"}, 5.6320),
+        (4.0, {}, 0.9470),
+        (4.0, {"accountant": "rdp"}, 1.0355),
+        (4.0, {"accountant": "rdp", "conversion": "classic"}, 1.2586),  # Abadi et al. 2016: 1.26
+    ],
+)
+def test_ten_thousand_rounds_of_a_hundredth(z, keys, published):
+    assert round(epsilon("poisson(rate=0.01)", rounds=10_000, z=z, **keys), 4) == published
+
+
+def test_the_table_of_language_models_is_theirs():
+    """McMahan et al. 2018, table 1: z 1, δ = K^−1.1, integer orders 2 to 33."""
+    rounds = [10**k for k in range(7)]
+    keys = ACCOUNTANTS["eps_rdp_classic_int33"]
+    for row in BY_NAME["mcmahan2018_table1_recomputed"]["expected"]["table"]:
+        K, expected = row["K"], row["eps_by_T_1_10_..._1e6"]
+        found = epsilon(cohort_of(row["Ctilde"] / K), rounds=rounds, z=1.0, delta=K**-1.1, **keys)
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
     ("conversion", "expected"), [("improved", "eps_improved"), ("classic", "eps_classic")]
 )
 def test_a_keyboard_of_two_thousand_rounds_is_the_published_one(conversion, expected):

@@ -112,6 +112,17 @@ def test_the_published_coefficients_have_the_published_likelihood_and_no_gradien
 
 
 @pytest.mark.long
+def test_one_client_with_full_batches_ends_at_the_published_coefficients():
+    result = run("cox", np.zeros(len(Y), int), rounds=150)
+    found = result.model()["W"][:, 0] / SCALE
+    np.testing.assert_allclose(found, EFRON, atol=1e-9)
+    assert found[0] == pytest.approx(-0.37942, abs=5e-6)
+    clients = result.clients.iloc[0]
+    assert clients["global_loss"] * len(Y) == pytest.approx(-LOG_LIKELIHOOD, rel=1e-12)
+    assert clients["global_c_index"] == pytest.approx(0.6403292470997135, abs=1e-12)
+
+
+@pytest.mark.long
 def test_full_batches_of_several_clients_are_a_model_that_is_stratified_by_client():
     found = run("cox", OWNERS, rounds=150).model()["W"][:, 0] / SCALE
     np.testing.assert_allclose(found, STRATIFIED, atol=1e-9)
