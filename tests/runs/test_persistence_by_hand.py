@@ -247,14 +247,17 @@ def test_errors_of_the_system_name_the_path_and_the_free_space(tmp_path, monkeyp
 
 
 def test_a_file_that_the_user_names_is_written_whole_or_left_unchanged(tmp_path, monkeypatch):
-    """Through a link, onto a device, and when the disk fills up in the middle."""
-    target, link = tmp_path / "target", tmp_path / "link"
+    """Through a link, into a pipe, and when the disk fills up in the middle."""
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
     link.symlink_to(target)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     for content, wanted in (("one", b"one"), (b"two", b"two")):
         files.write_output(link, content)
-        files.write_output(Path(os.devnull), content)
+        files.write_output(pipe, content)
         assert target.read_bytes() == wanted and link.is_symlink()
-    assert not Path(os.devnull).is_file()
+        assert os.read(reader, 100) == wanted and pipe.is_fifo()
+    os.close(reader)
 
     def unknown(path):
         raise OSError
@@ -271,7 +274,7 @@ def test_a_file_that_the_user_names_is_written_whole_or_left_unchanged(tmp_path,
     with pytest.raises(DirectoryError, match=r"No space left on device$"):
         files.write_output(link, "torn")
     assert target.read_bytes() == b"two"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "target"]
 
 
 def test_files_have_the_permissions_of_the_umask(tmp_path):
