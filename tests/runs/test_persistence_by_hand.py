@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import time
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
