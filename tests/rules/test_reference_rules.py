@@ -43,7 +43,15 @@ ONCE = (
 
 
 AT_ONCE = (
-    *("mean(samples)", "mean_over_all", "nova", "fedexp", "horvitz_thompson", "q_fair", "agnostic"),
+    *(
+        "mean(samples)",
+        "mean_over_all",
+        "nova",
+        "fedexp",
+        "horvitz_thompson",
+        "q_fair",
+        "agnostic(lr=0.3)",
+    ),
     *("median", "trimmed_mean", "krum", "geometric_median", "centered_clipping"),
 )
 IN_PARTS = [
