@@ -1,6 +1,5 @@
 """Scenarios that are checked and built, and not run."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from fedsim.assemble import Experiment, build
@@ -9,12 +8,13 @@ from fedsim.assemble.forecast import forecast
 from fedsim.scenario import read
 
 
-def built(written: Mapping[str, Any], *edits: str) -> Experiment:
+def built(written: Any, *edits: str) -> Experiment:
+    """The experiment of a path, a dictionary, or a `Scenario`."""
     scenario = read(written, edits)
     with numerics(scenario) as devices:
         return build(scenario, devices=devices[:1])
 
 
-def foretold(written: Mapping[str, Any], *edits: str) -> dict[str, Any]:
+def foretold(written: Any, *edits: str) -> dict[str, Any]:
     """What `check` says of the cost of a run, and its notes."""
     return forecast(built(written, *edits))

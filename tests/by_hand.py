@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.compose import FAMILIES
 from fedsim.data import Federation, Holders, Samples
 from fedsim.fleet import Cohort, Local, Plan, Timetable
 from fedsim.fleet.plan import Conditions
@@ -41,15 +40,6 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "fedasync": {"concurrency": 2},
     "semi_sync": {"seconds": 3.0, "concurrency": 3},
 }
-
-
-def registered(family: str) -> dict[str, Callable[..., Any]]:
-    """The built-in kinds of a family, by name."""
-    return {
-        name: made
-        for name, made in FAMILIES[family].items()
-        if made.__module__.startswith("fedsim.")
-    }
 
 
 def federation_of(sizes: Sequence[int] = SIZES) -> Federation:

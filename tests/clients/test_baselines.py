@@ -5,11 +5,11 @@ import json
 import jax
 import numpy as np
 import pytest
+from building import built
 from reference import clients, loop, problems, rules, scenarios
 from reference.conditions import Condition, cohorts, listed
 
 import fedsim
-from fedsim.assemble.experiment import build, numerics
 from fedsim.cli.entry import main
 from fedsim.disk.tables import to_csv
 from fedsim.runs.result import TABLE_COLUMNS
@@ -131,9 +131,7 @@ def test_pooled_training_is_descent_on_the_samples_of_all_clients(steps_of, step
 
 @pytest.mark.long
 def test_pooled_batches_are_drawn_from_all_clients():
-    scenario = read(written(method="centralised"))
-    with numerics(scenario):
-        plan = build(scenario).plans[0]
+    plan = built(written(method="centralised")).plans[0]
     index, counts = plan.work.batches(1, 0)
     drawn = np.concatenate([rows[:n] for rows, n in zip(index, counts, strict=True)])
     holders = plan.federation.origin.holders
@@ -160,9 +158,7 @@ def test_pooled_batches_are_drawn_from_all_clients():
 def test_steps_of_a_round(sections, of_client, of_cohort):
     data = {"kind": "gaussian_blobs", "samples": 300, "clients": 8, "partition": "iid"}
     for method, steps in (("centralised", of_client), ("centralised(steps=cohort)", of_cohort)):
-        scenario = read(written(**{"data": data, **sections}, method=method), ())
-        with numerics(scenario):
-            plan = build(scenario).plans[0]
+        plan = built(written(**{"data": data, **sections}, method=method)).plans[0]
         assert plan.steps.tolist() == [steps] and plan.federation.N == 1
         assert plan.federation.origin.N == 8
 

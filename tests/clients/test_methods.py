@@ -6,7 +6,7 @@ import re
 import jax
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, some
+from conftest import GRAPH_METHODS, own_kinds_of, some
 from test_lanes import X64, ragged
 from test_own_scores import tuned
 
@@ -115,11 +115,7 @@ LAYERS += ("fedproto", "fedpac", "fedas", "dbe", "knn_per")
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    some(
-        name
-        for name, factory in FAMILIES["client"].items()
-        if factory.__module__.startswith("fedsim.") and name not in GRAPH_METHODS
-    ),
+    some(name for name in own_kinds_of("client") if name not in GRAPH_METHODS),
 )
 def test_bytes_are_those_that_the_docstring_promises(name):
     """Parameters alone: the ragged clients' model has no statistics."""
@@ -234,9 +230,7 @@ def test_method_column():
 
 
 @pytest.mark.quick(12)
-@pytest.mark.parametrize(
-    "kind", sorted(k for k, f in FAMILIES["optimizer"].items() if f.__module__.startswith("fedsim"))
-)
+@pytest.mark.parametrize("kind", sorted(own_kinds_of("optimizer")))
 def test_every_optimizer_steps_downhill_on_the_server(kind):
     """After the mean each optimizer moves along Δ̄, and not at all where Δ̄ and params are 0."""
     deltas = {"w": np.tile([[1.0, -2.0], [0.5, 3.0]], (3, 1, 1))}

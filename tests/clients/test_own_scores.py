@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+from building import built
 from test_lanes import X64, ragged
 
 import fedsim
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import notes
 from fedsim.engine.scoring.clients import distribution
-from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -82,9 +80,8 @@ def test_a_note_says_that_new_clients_have_nothing_to_train_on():
     blobs = {"kind": "gaussian_blobs", "samples": 200, "clients": 10, "test": {"clients": 0.2}}
     said = []
     for share in (0.0, 0.3):
-        checked = read({**sections, "data": {**blobs, "client_test": share}})
-        with numerics(checked):
-            said.append([note for note in notes(build(checked)) if "never train" in note])
+        experiment = built({**sections, "data": {**blobs, "client_test": share}})
+        said.append([note for note in notes(experiment) if "never train" in note])
     assert said == [
         [
             "2 clients never train, and are scored on all their samples: fine_tune has none of"

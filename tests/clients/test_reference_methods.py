@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, crossed, if_all_installed
+from conftest import GRAPH_METHODS, crossed, if_all_installed, own_kinds_of
 from reference import problems, scenarios
 from reference.conditions import CONDITIONS, Condition
 from reference.registry import METHODS, Method
 
 import fedsim
 import fedsim.scenario.methods
-from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.methods import BASELINES
@@ -73,11 +72,7 @@ def test_every_method_under_every_condition(name, case):
 
 @if_all_installed
 def test_every_method_of_the_registry_has_a_reference():
-    known = {
-        name
-        for name, factory in FAMILIES["method"].items()
-        if factory.__module__.startswith("fedsim.")
-    }
+    known = own_kinds_of("method").keys()
     # Baselines have no messages to aggregate; their reference is in test_baselines.
     # Servers with several models, or with one for each client: test_clusters, test_groups,
     # test_pfedhn, test_superfed and test_dbe. Methods of a graph

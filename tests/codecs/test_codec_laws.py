@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cohorts import cohort_of, context_of
+from conftest import own_kinds_of
 from numpy.testing import assert_array_equal
 from reference.alone import made
 
 import fedsim
-from fedsim.compose import FAMILIES, codec_stage, initial_memory, lift
+from fedsim.compose import codec_stage, initial_memory, lift
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -33,9 +34,7 @@ NEEDED = {  # arguments without which a codec cannot be, or is too large for sho
     "threshold": {"value": 0.5},
     "top_k": {"k": 3},
 }
-KINDS = sorted(
-    name for name, factory in FAMILIES["codec"].items() if factory.__module__.startswith("fedsim.")
-)
+KINDS = sorted(own_kinds_of("codec"))
 SUMMED = ("count_sketch", "secure_aggregation")  # whose payloads are decoded as a sum
 ROW_BY_ROW = [kind for kind in KINDS if kind not in SUMMED]
 D = 11

@@ -4,11 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import built
 
 import fedsim
 from fedsim import limits
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.assemble.memory import allocations
 from fedsim.engine.layout import compacted, lay_out
 from fedsim.engine.pack import Width, capacity
@@ -98,9 +97,7 @@ def test_each_device_gets_only_the_samples_of_its_clients():
         "data": {**TINY["data"], "clients": 12},
         "client": {"batch": 4, "epochs": 1},
     }
-    scenario = read({**TINY, **sections})
-    with numerics(scenario) as devices:
-        plan = build(scenario, devices=devices[:1]).plans[0]
+    plan = built({**TINY, **sections}).plans[0]
     train = plan.federation.train
     holders = plan.federation.holders
     width = Width(lanes=2, block=12)

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from by_hand import COHORTS, Numbers, plan_of, registered
+from by_hand import COHORTS, Numbers, plan_of
+from conftest import own_kinds_of
 
 from fedsim.fleet import Adversary, Drawn, Population
 from fedsim.fleet.sampling import Sampling
@@ -108,7 +109,7 @@ DRAWN: dict[str, tuple] = {
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_cohort_draws_the_clients_worked_out_by_hand(name):
     kind, parameters, known, round, allowed = DRAWN[name]
-    made, seen = registered("cohort")[kind](**parameters), set()
+    made, seen = own_kinds_of("cohort")[kind](**parameters), set()
     for seed in range(40):
         drawn = made.draw(known, round, np.random.default_rng(seed))
         ids = drawn.ids if isinstance(drawn, Drawn) else drawn
@@ -129,11 +130,11 @@ def test_a_cohort_draws_the_clients_worked_out_by_hand(name):
     ],
 )
 def test_the_nominal_cohort_of_twenty_clients(kind, parameters, size):
-    assert registered("cohort")[kind](**parameters).nominal(20) == size
+    assert own_kinds_of("cohort")[kind](**parameters).nominal(20) == size
 
 
 def test_a_poisson_cohort_draws_clients_whose_number_is_below_the_rate():
-    drawn = registered("cohort")["poisson"](rate=0.25).draw(
+    drawn = own_kinds_of("cohort")["poisson"](rate=0.25).draw(
         population([4, 6, 8], [1, 1, 1]), 1, Numbers([0.2, 0.25, 0.1])
     )
     assert drawn.tolist() == [4, 8]
@@ -149,7 +150,7 @@ def test_oort_draws_diverged_clients_last():
         last=[1, 1, 1],
         seconds=[1.0] * 3,
     )
-    made = registered("cohort")["oort"](size=2, cutoff=1.0)
+    made = own_kinds_of("cohort")["oort"](size=2, cutoff=1.0)
     drawn = {
         tuple(sorted(made.draw(known, 1, np.random.default_rng(seed)).tolist()))
         for seed in range(20)
@@ -158,7 +159,7 @@ def test_oort_draws_diverged_clients_last():
 
 
 def test_of_a_group_those_take_part_whose_number_is_below_the_rate():
-    made = registered("cohort")["cyclic_poisson"](groups=2, rate=0.25)
+    made = own_kinds_of("cohort")["cyclic_poisson"](groups=2, rate=0.25)
     draws = [
         made.draw(population([4, 6, 8, 9], [1] * 4), round, Numbers([0.2, 0.25, 0.1, 0.1]))
         for round in (1, 2)
@@ -185,7 +186,7 @@ SAMPLINGS: dict[str, tuple] = {
 def test_a_cohort_tells_how_it_samples_or_that_no_accountant_knows(name):
     kind, parameters = COHORTS[name]
     parameters, sampling = SAMPLINGS.get(kind, (parameters, None))
-    assert registered("cohort")[kind](**parameters).sampling == sampling
+    assert own_kinds_of("cohort")[kind](**parameters).sampling == sampling
 
 
 UNKNOWN = {
@@ -199,11 +200,11 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("kind", UNKNOWN)
 def test_a_cohort_whose_draws_depend_on_reports_does_not_know_how_often(kind):
-    assert registered("cohort")[kind](**UNKNOWN[kind]).share is None
+    assert own_kinds_of("cohort")[kind](**UNKNOWN[kind]).share is None
 
 
 def test_malicious_clients_are_redrawn_every_round_only_if_asked():
-    everybody, plans = registered("cohort")["all"](), []
+    everybody, plans = own_kinds_of("cohort")["all"](), []
     for redrawn in (True, False):
         plans.append(plan_of(everybody, adversary=Adversary(count=2, redrawn=redrawn)))
     changing, fixed = ([plan.malicious_in(r).tolist() for r in (1, 2, 2, 3, 1)] for plan in plans)
@@ -216,5 +217,5 @@ def test_malicious_clients_are_redrawn_every_round_only_if_asked():
 def test_every_cohort_is_drawn_and_tried_with_every_schedule():
     in_test_selection = {"importance", "oort", "clustered", "tifl", "round_robin_by_class"}
     drawn = {case[0] for case in DRAWN.values()}
-    assert drawn | in_test_selection == set(registered("cohort"))
-    assert {kind for kind, _ in COHORTS.values()} == set(registered("cohort"))
+    assert drawn | in_test_selection == set(own_kinds_of("cohort"))
+    assert {kind for kind, _ in COHORTS.values()} == set(own_kinds_of("cohort"))

@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from by_hand import COHORTS, machines_of, registered
+from by_hand import COHORTS, machines_of
+from conftest import own_kinds_of
 from numpy.testing import assert_allclose
 from test_codecs import SIZES, D, problem_arrays, quadratics
 
@@ -52,7 +53,7 @@ def population(**columns) -> Population:
 
 
 def made(kind: str, **parameters):
-    return registered("cohort")[kind](**parameters)
+    return own_kinds_of("cohort")[kind](**parameters)
 
 
 def cohort_of(name: str):

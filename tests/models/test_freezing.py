@@ -4,19 +4,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import foretold
 from safetensors.numpy import save_file
 
 import fedsim
 from fedsim import tree
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
-from fedsim.assemble.forecast import forecast
 from fedsim.clients import sgd
 from fedsim.disk import checkpoint
 from fedsim.errors import ScenarioError
 from fedsim.models.freezing import frozen_mask
 from fedsim.models.starting import misfits, values_by_leaf
-from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -170,9 +167,7 @@ def test_commits_hold_no_frozen_leaf_and_runs_repeat(tmp_path):
 
 @pytest.mark.long
 def test_check_counts_trained_frozen_and_sent():
-    scenario = read(written(client={"kind": "fedper", "personal": ["b"]}))
-    with numerics(scenario):
-        counted = forecast(build(scenario))
+    counted = foretold(written(client={"kind": "fedper", "personal": ["b"]}))
     frozen = 20 * 6 + 6
     assert counted["parameters_frozen"] == frozen
     assert counted["parameters_trained"] == 6 * 10 + 10
@@ -188,9 +183,7 @@ def test_more_lanes_hold_no_further_frozen_leaf():
 
     def bytes_of(lanes: int) -> dict:
         model = {"kind": "mlp", "hidden": [400, 400], "train": ["layer2"]}
-        scenario = read(written(model=model, numerics={"lanes": lanes, "threads": 4}))
-        with numerics(scenario):
-            return forecast(build(scenario))["memory"]
+        return foretold(written(model=model, numerics={"lanes": lanes, "threads": 4}))["memory"]
 
     narrow, wide = bytes_of(1), bytes_of(4)
     trained = 4 * (400 * 10 + 10)

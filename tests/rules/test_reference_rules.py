@@ -3,13 +3,12 @@
 import jax
 import numpy as np
 import pytest
-from conftest import OF_ADAPTERS, READERS
+from conftest import OF_ADAPTERS, READERS, own_kinds_of
 from reference import alone, clients, scenarios
 from reference.conditions import CONDITIONS, HARD
 from reference.registry import METHODS, RULES, SGD
 
 import fedsim
-from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -113,11 +112,7 @@ def test_a_rule_behind_the_wrong_cohort_is_refused(case):
 
 
 def test_every_rule_of_the_registry_has_a_reference():
-    known = {
-        name
-        for name, factory in FAMILIES["rule"].items()
-        if factory.__module__.startswith("fedsim.")
-    }
+    known = own_kinds_of("rule").keys()
     others = ELSEWHERE | READERS | OF_ADAPTERS
     assert {link["kind"] for link, _ in RULES.values()} == known - others
     assert ELSEWHERE < {method.server[0]["kind"] for method in METHODS.values()}

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import own_kinds_of
 
 import fedsim
 import fedsim.rules
@@ -86,10 +87,7 @@ TABLE = {
 VOTES = "robust_learning_rate"  # one client is no majority
 QUICK = ("mean", "median", "trimmed_mean", "krum", "geometric_median", "dyn")
 """In the fast part, one of each way to compute: all their laws share a program."""
-OURS = {
-    family: {name: f for name, f in FAMILIES[family].items() if f.__module__.startswith("fedsim.")}
-    for family in ("rule", "stage", "attack")
-}
+OURS = {family: own_kinds_of(family) for family in ("rule", "stage", "attack")}
 
 
 def marked(names) -> list:

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from by_hand import plan_of, registered, speed_of
+from by_hand import plan_of, speed_of
+from conftest import own_kinds_of
 
 from fedsim.fields.asynchronous import flights
 from fedsim.fields.asynchronous import rounds as asynchronous
@@ -55,8 +56,8 @@ STEPS: dict[str, tuple] = {
 @pytest.mark.parametrize("name", STEPS)
 def test_a_server_steps_at_the_times_worked_out_by_hand(name):
     kind, parameters, steps, flown = STEPS[name]
-    timetable = registered("timetable")[kind](**parameters)
-    cohort = registered("cohort")["all"]()
+    timetable = own_kinds_of("timetable")[kind](**parameters)
+    cohort = own_kinds_of("cohort")["all"]()
     planner = Planner(plan_of(cohort, {"speed": speed_of(TIMES)}, timetable, sizes=(1, 1, 1, 1)))
     for r, (ids, start, seconds) in enumerate(steps, 1):
         work = planner.round(r)
@@ -142,4 +143,4 @@ def test_another_client_starts_where_no_drawn_client_can(
 
 
 def test_every_schedule_has_a_case():
-    assert {case[0] for case in STEPS.values()} == set(registered("timetable"))
+    assert {case[0] for case in STEPS.values()} == set(own_kinds_of("timetable"))

@@ -7,8 +7,7 @@ import by_hand
 import jax
 import numpy as np
 import pytest
-from by_hand import registered
-from conftest import oracle
+from conftest import oracle, own_kinds_of
 from federations import quadratic, trajectory
 from test_codecs import SIZES, problem_arrays, quadratics
 from test_flights import played
@@ -243,7 +242,7 @@ def test_a_buffer_of_everybody_is_the_synchronous_run_where_clients_leave():
 
 def plan_of(availability=None, leaving=(0.0, 0.0, 0.0), **timetable) -> Plan:
     """Of forty clients, four in a round, who take half a second to two for each of three steps."""
-    speed = registered("speed")["uniform"](low=0.5, high=2.0)
+    speed = own_kinds_of("speed")["uniform"](low=0.5, high=2.0)
     fleet = {"speed": speed, "availability": availability, "dropout": leaving}
     timetable = Timetable(**timetable, steps=rounds)
     return by_hand.plan_of(uniform(4), fleet, timetable, sizes=[20] * 40, steps=3, rounds=500)
@@ -252,7 +251,7 @@ def plan_of(availability=None, leaving=(0.0, 0.0, 0.0), **timetable) -> Plan:
 @pytest.mark.parametrize("window", [0.0, 2.0])
 def test_clients_start_only_while_they_can_be_reached(window):
     """Day and night: clients start only while reachable, and places stay free at night."""
-    nights = registered("availability")["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
+    nights = own_kinds_of("availability")["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
     plan = plan_of(nights, buffer=3, concurrency=12, waits=True, window=window)
     state, started, idle = plan.begin(), 0, 0
     for r in range(1, 120):

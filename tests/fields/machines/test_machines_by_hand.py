@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from by_hand import Numbers, plan_of, registered, speed_of
+from by_hand import Numbers, plan_of, speed_of
+from conftest import own_kinds_of
 
 from fedsim.fields.machines.availability import Moment
 from fedsim.fields.machines.links import Rates
@@ -95,7 +96,7 @@ def test_availability_is_that_worked_out_by_hand(name, tmp_path, monkeypatch):
     parameters, once, (round, seconds), numbers, expected = REACHED[name]
     (tmp_path / "on.csv").write_text(ON)
     monkeypatch.chdir(tmp_path)
-    made = registered("availability")[kind_of(name)](**parameters)
+    made = own_kinds_of("availability")[kind_of(name)](**parameters)
     fixed = made.begin(CLIENTS, Numbers(*once))
     uniform = lambda r: np.array(numbers[r] if isinstance(numbers, dict) else numbers)
     assert made.reached(fixed, Moment(round, seconds, uniform)).astype(int).tolist() == expected
@@ -103,7 +104,7 @@ def test_availability_is_that_worked_out_by_hand(name, tmp_path, monkeypatch):
 
 def test_a_label_cycle_leaves_out_clients_with_only_earlier_or_later_labels():
     labels = np.array([[0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3], [0, 0, 0, 0]])  # the last has none
-    made = registered("availability")["label_dependent"](by="cycle", strength=1.0, period=3)
+    made = own_kinds_of("availability")["label_dependent"](by="cycle", strength=1.0, period=3)
     fixed = made.begin(Clients(labels.sum(1), lambda: labels), Numbers())
     moments = [Moment(round, 0.0, lambda r: np.zeros(4)) for round in (3, 1, 2)]
     there = [made.reached(fixed, moment).tolist() for moment in moments]
@@ -152,7 +153,7 @@ def devices(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", SPEEDS)
 def test_a_local_step_takes_the_time_worked_out_by_hand(kind):
     parameters, once, expected = SPEEDS[kind]
-    seconds = registered("speed")[kind](**parameters)(CLIENTS, Numbers(*once))
+    seconds = own_kinds_of("speed")[kind](**parameters)(CLIENTS, Numbers(*once))
     assert seconds.tolist() == pytest.approx(expected)
 
 
@@ -160,7 +161,7 @@ def test_a_local_step_takes_the_time_worked_out_by_hand(kind):
 @pytest.mark.parametrize("kind", LINKS)
 def test_a_link_has_the_rates_worked_out_by_hand(kind):
     parameters, once, expected = LINKS[kind]
-    rates = registered("link")[kind](**parameters)(CLIENTS, Numbers(*once))
+    rates = own_kinds_of("link")[kind](**parameters)(CLIENTS, Numbers(*once))
     for rate, wanted in zip(rates, expected, strict=True):
         assert np.broadcast_to(rate, 3).tolist() == pytest.approx(wanted)
 
@@ -227,9 +228,9 @@ def test_steps_that_take_no_time_still_wait_for_the_model(dropout, deadline, was
 def test_expected_messages_are_fewer_where_clients_leave():
     fleet = {
         "dropout": Dropout(0.125, 0.25, 0.125),
-        "availability": registered("availability")["bernoulli"](rate=0.5),
+        "availability": own_kinds_of("availability")["bernoulli"](rate=0.5),
     }
-    shares = plan_of(registered("cohort")["poisson"](rate=0.5), fleet, sizes=(1, 0, 2)).shares
+    shares = plan_of(own_kinds_of("cohort")["poisson"](rate=0.5), fleet, sizes=(1, 0, 2)).shares
     assert shares is not None and shares.tolist() == [0.125, 0.0, 0.125]
 
 
@@ -242,4 +243,4 @@ CASES = {
 
 @pytest.mark.parametrize("family", CASES)
 def test_every_kind_has_a_case(family):
-    assert CASES[family] == set(registered(family))
+    assert CASES[family] == set(own_kinds_of(family))

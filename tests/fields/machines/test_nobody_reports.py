@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from by_hand import COHORTS, SCHEDULES, plan_of, registered
+from by_hand import COHORTS, SCHEDULES, plan_of
+from conftest import own_kinds_of
 
 import fedsim
 from fedsim.fields.machines.availability import Availability
@@ -33,7 +34,7 @@ REPORT = {
 
 def cohort_of(name: str) -> Cohort:
     kind, own = COHORTS[name]
-    return registered("cohort")[kind](**own)
+    return own_kinds_of("cohort")[kind](**own)
 
 
 def reports(planner: Planner, work) -> dict[str, np.ndarray]:
@@ -44,8 +45,8 @@ def reports(planner: Planner, work) -> dict[str, np.ndarray]:
 
 
 def test_the_registry_is_covered():
-    assert {kind for kind, _ in COHORTS.values()} == set(registered("cohort"))
-    assert set(SCHEDULES) == set(registered("timetable"))
+    assert {kind for kind, _ in COHORTS.values()} == set(own_kinds_of("cohort"))
+    assert set(SCHEDULES) == set(own_kinds_of("timetable"))
 
 
 def refused(cohort: str, schedule: str) -> bool:
@@ -63,7 +64,7 @@ def test_a_plan_continues_whoever_reports(cohort, schedule, report, monkeypatch)
     if "asynchronous" in fields():
         monkeypatch.setattr("fedsim.fields.asynchronous.flights.LOST", 9)
     fleet, most = REPORT[report]
-    timetable = registered("timetable")[schedule](**SCHEDULES[schedule])
+    timetable = own_kinds_of("timetable")[schedule](**SCHEDULES[schedule])
     plan = plan_of(cohort_of(cohort), fleet=fleet, timetable=timetable)
     planner, reporting = Planner(plan), set()
     for r in range(1, ROUNDS + 1):

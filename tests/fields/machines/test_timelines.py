@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from by_hand import plan_of, registered, speed_of
+from by_hand import plan_of, speed_of
+from conftest import own_kinds_of
 
 import fedsim
 from fedsim.disk.tables import read_table
@@ -28,12 +29,12 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 STEPS, STEP, DOWN, UP = 4, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.0, 5.0  # seconds
 
 
-ALL = registered("cohort")["listed"]([list(range(6))])
+ALL = own_kinds_of("cohort")["listed"]([list(range(6))])
 
 
 def flying(speed, rounds=5) -> Plan:
     """Two clients at a time, a step each, of a server that steps with two messages."""
-    timetable = registered("timetable")["fedbuff"](buffer=2, concurrency=2)
+    timetable = own_kinds_of("timetable")["fedbuff"](buffer=2, concurrency=2)
     return plan_of(ALL, {"speed": speed_of(speed)}, timetable, sizes=[20] * 6, rounds=rounds)
 
 
@@ -53,7 +54,7 @@ def of(plan: Plan) -> dict[int, dict]:
 
 
 def test_nothing_is_shown_where_times_do_not_differ():
-    assert timeline(plan_of(registered("cohort")["all"]())) is None
+    assert timeline(plan_of(own_kinds_of("cohort")["all"]())) is None
 
 
 def test_a_round_ends_with_its_longest_client():

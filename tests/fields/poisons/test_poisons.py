@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import own_kinds_of
 from test_scenarios import FOLDER, late, run, table
 from unchanged import run_of_same_bytes
 
@@ -98,8 +99,7 @@ def stamped(x, pixels, value):
 
 
 def test_every_attack_is_in_the_tables():
-    kinds = FAMILIES["data_attack"].items()
-    assert {kind for kind, made in kinds if made.__module__.startswith("fedsim.")} == set(KINDS)
+    assert own_kinds_of("data_attack").keys() == set(KINDS)
 
 
 @each_storage

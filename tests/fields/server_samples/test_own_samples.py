@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import built, foretold
 from conftest import if_whole
 from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
-from fedsim.assemble.forecast import forecast
 from fedsim.engine.task import task
 from fedsim.fields.server_samples.loss import ServerSamples, server_loss
 from fedsim.fields.server_samples.training import ServerTraining, server_plan
@@ -40,12 +40,6 @@ SCENARIO = {
     "evaluate": {"every": 1},
 }
 RULES = {"trust": {"kind": "trust"}, "zeno": {"kind": "zeno", "f": 2, "rho": 0.01}}
-
-
-def built(**sections):
-    scenario = read({**SCENARIO, **sections})
-    with numerics(scenario) as devices:
-        return build(scenario, devices=devices[:1])
 
 
 # ---------------------------------------------------------------------------------- in plain NumPy
@@ -93,7 +87,7 @@ def zeno(updates, own, model, f):
 @pytest.mark.long
 @pytest.mark.parametrize("name", RULES)
 def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_step(name):
-    plan: Plan = built(server=[RULES[name]]).plans[3]
+    plan: Plan = built({**SCENARIO, "server": [RULES[name]]}).plans[3]
     f, able = plan.federation, np.flatnonzero(plan.sizes)
     flat = lambda samples: samples._replace(x=samples.x.reshape(-1, 64))
     f = f._replace(train=flat(f.train), server=flat(f.server))
@@ -138,7 +132,7 @@ def test_layout_and_kills_change_no_byte(name, tmp_path):
 
 
 def test_the_server_draws_for_itself():
-    experiment = built(server=["trust"])
+    experiment = built({**SCENARIO, "server": ["trust"]})
     plan, program, root = experiment.plans[3], experiment.program, jax.random.key(3)
     own = server_plan(plan)
     first, again, second = [own.work.batches(r, 0)[0] for r in (1, 1, 2)]
@@ -151,7 +145,7 @@ def test_the_server_draws_for_itself():
     assert not (of_client.work.batches(1, 0)[0] == first).all()
     training = ServerTraining(program.own_work.mesh, plan, program.dtype, root)
     assert (jax.random.key_data(training.root) != jax.random.key_data(root)).any()
-    whole = built(data={**DATA, "server": {}}, server=["mean"]).plans[3]
+    whole = built({**SCENARIO, "data": {**DATA, "server": {}}, "server": ["mean"]}).plans[3]
     assert len(plan.federation.train.x) + 40 == len(whole.federation.train.x)
 
 
@@ -222,9 +216,7 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
 
 @pytest.mark.long
 def test_the_forecast_counts_the_server_s_steps():
-    scenario = read({**SCENARIO, "server": ["trust"]})
-    with numerics(scenario) as devices:
-        told = forecast(build(scenario, devices=devices[:1]))
+    told = foretold({**SCENARIO, "server": ["trust"]})
     assert told["server_steps"] == 6 and told["samples"] + 40 == 1438
 
 

@@ -4,11 +4,11 @@ import json
 import shlex
 
 import pytest
+from conftest import own_kinds_of
 from test_commands import fedsim as typed
 
 import fedsim
 import fedsim.scenario.methods
-from fedsim.kinds import FAMILIES
 from fedsim.tools.conform.conformity import LAWS
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -28,8 +28,8 @@ NOT_ALONE = {"domains", "file"}  # partitions by a column or a file of the user
 OURS = [
     f"{kind}({ARGUMENTS[kind]})" if kind in ARGUMENTS else kind
     for family in FAMILIES_TRIED
-    for kind, factory in FAMILIES[family].items()
-    if factory.__module__.startswith("fedsim.") and kind not in NOT_ALONE
+    for kind in own_kinds_of(family)
+    if kind not in NOT_ALONE
 ]
 MEDIAN = """
 import jax

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from conftest import own_kinds_of
 from numpy.testing import assert_array_equal
 from test_conform import ARGUMENTS
 from test_stack_inputs import HALVES
 
-from fedsim.kinds import FAMILIES
 from fedsim.tools.conform import rules, stages
 from fedsim.tools.conform.rows import D, K, Stack
 from fedsim.tools.conform.subjects import subjects_of
@@ -14,8 +14,7 @@ from fedsim.tools.conform.subjects import subjects_of
 LINKS = [
     f"{kind}({ARGUMENTS[kind]})" if kind in ARGUMENTS else kind
     for family in ("rule", "stage", "attack", "codec")
-    for kind, factory in FAMILIES[family].items()
-    if factory.__module__.startswith("fedsim.")
+    for kind in own_kinds_of(family)
 ]
 
 
