@@ -60,9 +60,7 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} run mine.yaml --set client.lr=0.05 --set rounds=20 --seeds 2"
         " --out reports/slow": _rows("reports/slow", 42),
         f"{F} compare mine.yaml --methods fedavg,scaffold,'fedprox(mu=0.1)'"
-        " --set rounds=10 --seeds 3": _says(
-            "With 3 seeds, no difference can be significant", "scaffold"
-        ),
+        " --set rounds=10 --seeds 3": _says("3 seeds are too few, 7 would do", "scaffold"),
     },
     "plug": {
         f"{F} compare scenarios/iid.yaml --methods fedavg,'fednear(mu=0.5)'"
