@@ -1,5 +1,6 @@
-"""Fixtures and selections shared by all tests; array annotations are enforced only here."""
+"""Fixtures and selections shared by all tests."""
 
+import gc
 import importlib.util
 import json
 import os
@@ -26,10 +27,6 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 import jax
 import pytest
 from jaxtyping import install_import_hook
-
-with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
-    import fedsim.rules
-    import fedsim.tree  # noqa: F401
 
 from fedsim.cli.entry import every_command
 from fedsim.installed import fields, missing_requirements, present_fields
@@ -68,16 +65,51 @@ QUICKLY_COMPILED = (
 """Flags with which XLA compiles the small programs of tests in half of the time."""
 
 
+class ExamplesOnlyWhereThereAre:
+    """Leaves modules out whose docstrings have no example: looking for some takes seconds."""
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        path = collection_path
+        if path.suffix != ".py" or path.name.startswith("test_"):
+            return None
+        return ">>>" not in path.read_text() or None
+
+
 def pytest_configure(config):
     """Select tests marked long, too, if FEDSIM_WHOLE=1, whatever the command line says.
 
-    The fast part is compiled quickly; the long part is compiled as a user's runs are.
+    In the long part, annotations of arrays are enforced.
     """
+    config.pluginmanager.register(ExamplesOnlyWhereThereAre())
     if WHOLE:
         config.option.markexpr = ""
     is_fast_part = config.option.markexpr == "not long"
-    if is_fast_part and "XLA_FLAGS" not in os.environ and _knows(QUICKLY_COMPILED):
+    if not is_fast_part:
+        install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype")
+    elif "XLA_FLAGS" not in os.environ and _knows(QUICKLY_COMPILED):
         os.environ["XLA_FLAGS"] = QUICKLY_COMPILED
+
+
+def pytest_collection_finish():
+    """Let the garbage collector pass over what is there before the first test."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures, which may run something
+def pytest_runtest_setup(item):
+    """Let XLA optimise little in the long part, too, except in tests marked `optimised`.
+
+    Processes that a test starts do the same. Programs in memory are forgotten where that changes:
+    their bits differ from those of others.
+    """
+    if os.environ.get("XLA_FLAGS") == QUICKLY_COMPILED:
+        return
+    is_quick = item.get_closest_marker("optimised") is None
+    if is_quick != jax.config.values["jax_disable_most_optimizations"]:
+        jax.config.update("jax_disable_most_optimizations", is_quick)
+        jax.clear_caches()
+        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(int(is_quick))
 
 
 def _knows(flags: str) -> bool:
@@ -253,23 +285,6 @@ def pytest_xdist_make_scheduler(config, log):
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
-@pytest.fixture(scope="module")
-def quickly_compiled():
-    """Let XLA optimise little, for tests whose programs run only a few times.
-
-    Programs in memory are forgotten before and after: their bits differ from those of others.
-    In the fast part, all programs are compiled so.
-    """
-    if os.environ.get("XLA_FLAGS") == QUICKLY_COMPILED:
-        yield
-        return
-    jax.config.update("jax_disable_most_optimizations", True)
-    jax.clear_caches()
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()
-
-
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
@@ -327,3 +342,8 @@ def pictures(draw, monkeypatch):
     from fedsim.runs import derive
 
     monkeypatch.setattr(derive, "derived_files", draw)
+
+
+@pytest.fixture
+def quickly_compiled():
+    """Temporary."""
