@@ -8,14 +8,15 @@ from fedsim.errors import ScenarioError
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
-STEPS = np.array([4, 1, 2, 3, 4])  # of each client in a round
+TAKEN = np.array([3, 1, 2, 3, 3])  # steps of each client in the 3.5 s of a round: 0 and 4 are late
 JOULES = np.array([1.0, 2.0, 1.0, 2.0, 1.0])  # of a step of each
+LATE = {"deadline": 3.5, "speed": "constant(seconds=1)"}
 SCENARIO = {
     "name": "energy",
     "rounds": 3,
     "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5},
-    "client": {"steps": STEPS.tolist(), "batch": 8},
-    "fleet": {"energy": {"per_step": JOULES.tolist(), "per_byte": 1e-3}},
+    "client": {"steps": [4, 1, 2, 3, 4], "batch": 8},
+    "fleet": {**LATE, "energy": {"per_step": JOULES.tolist(), "per_byte": 1e-3}},
 }
 
 
@@ -28,32 +29,18 @@ def result():
     return run()
 
 
-def test_joules_are_those_of_steps_and_bytes_and_change_no_other_bit(result):
+def test_joules_are_those_of_all_steps_and_bytes_and_change_no_other_bit(result):
+    """Also of those that do not count."""
     rounds, clients = result.rounds, result.clients
+    assert rounds["steps_wasted"].tolist()[1:] == [6, 6, 6]
     sent = rounds["bytes_up"] + rounds["bytes_down"]
-    expected = (STEPS @ JOULES) * rounds["round"] + 1e-3 * sent
+    expected = (TAKEN @ JOULES) * rounds["round"] + 1e-3 * sent
     assert rounds["joules"].tolist() == pytest.approx(expected.tolist())
     sent = clients["bytes_up"] + clients["bytes_down"]
-    assert clients["joules"].tolist() == pytest.approx((3 * STEPS * JOULES + 1e-3 * sent).tolist())
-    plain = run(fleet={})
+    assert clients["joules"].tolist() == pytest.approx((3 * TAKEN * JOULES + 1e-3 * sent).tolist())
+    plain = run(fleet=LATE)
     assert "joules" not in plain.rounds
     assert rounds.drop(columns="joules").equals(plain.rounds)
-
-
-@pytest.mark.parametrize(
-    ("why", "fleet"),
-    [
-        ("work of late clients", {"deadline": 3.5, "speed": "constant(seconds=1)"}),
-        pytest.param("of those that leave", {"dropout": 0.5}, marks=pytest.mark.long),
-    ],
-)
-def test_work_that_does_not_count_takes_energy(why, fleet):
-    result = run(fleet={"energy": {"per_step": 1.0}, **fleet})
-    table = result.clients
-    counted = table["rounds_joined"] * STEPS
-    wasted = result.rounds["steps_wasted"].sum()
-    assert wasted > 0, why
-    assert result.rounds["joules"].iloc[-1] == counted.sum() + wasted
 
 
 def test_a_run_that_resumes_goes_on_counting(tmp_path, monkeypatch, result):
@@ -61,7 +48,7 @@ def test_a_run_that_resumes_goes_on_counting(tmp_path, monkeypatch, result):
     monkeypatch.chdir(tmp_path)
     header = "client,joules_per_step,joules_per_byte,seconds_per_step"
     (tmp_path / "two.csv").write_text(f"{header}\n0,1,0.001,7\n1,2,0.001,7\n")
-    fleet = {"energy": {"path": "two.csv"}}
+    fleet = {**LATE, "energy": {"path": "two.csv"}}
     run(fleet=fleet, rounds=2, out=tmp_path / "run")
     resumed = run(fleet=fleet, out=tmp_path / "run", resume=True)
     assert resumed.rounds["joules"].tolist() == result.rounds["joules"].tolist()
@@ -69,7 +56,9 @@ def test_a_run_that_resumes_goes_on_counting(tmp_path, monkeypatch, result):
 
 @pytest.mark.long
 def test_pooled_training_has_no_clients_that_take_energy():
-    assert "joules" not in run(method="centralised", client={"epochs": 1}).rounds
+    fleet = {"energy": {"per_step": 1.0}}
+    pooled = run(method="centralised", client={"epochs": 1}, fleet=fleet, rounds=0)
+    assert "joules" not in pooled.rounds
 
 
 @pytest.mark.parametrize(

@@ -74,14 +74,19 @@ def test_coins_are_fair_and_the_same_for_a_seed():
 def test_a_canary_moves_the_sum_by_the_bound_in_its_own_direction():
     """Clients 4, 5 and 6 under C = 0.5, without noise, of four expected ones; 6 may be a canary."""
     rule = private_mean(Bound(0.5), 0.0, gaussian(), audited=True)
-    apply = jax.jit(rule.apply)
-    updates = cohort_of(np.float32([[0.1, 0, 0], [3.0, 4, 0], [0, 0.2, 0]]))
-    known = {"ids": jnp.arange(4, 7), "expected": jnp.float32(4), "state": ()}
-    direction = np.asarray(canary_direction(jnp.zeros(3), jnp.int32(6)))
-    assert_allclose(np.linalg.norm(direction), 1, rtol=1e-6)
-    for is_canary, of_last in ((True, 0.5 * direction), (False, [0, 0.2, 0])):
-        context = context_of(3, marked=jnp.array([False, False, is_canary]), **known)
-        aggregate, _, _ = apply(updates, rule.init(updates.delta[0], None), context)
+
+    @jax.jit
+    def played(is_canary):
+        updates = cohort_of(np.float32([[0.1, 0, 0], [3.0, 4, 0], [0, 0.2, 0]]))
+        known = {"ids": jnp.arange(4, 7), "expected": jnp.float32(4), "state": ()}
+        context = context_of(3, marked=jnp.stack([False, False, is_canary]), **known)
+        aggregate, _, _ = rule.apply(updates, rule.init(updates.delta[0], None), context)
+        return aggregate, canary_direction(jnp.zeros(3), jnp.int32(6))
+
+    for is_canary in (True, False):
+        aggregate, direction = map(np.asarray, played(is_canary))
+        assert_allclose(np.linalg.norm(direction), 1, rtol=1e-6)
+        of_last = 0.5 * direction if is_canary else [0, 0.2, 0]
         wanted = (np.array([0.1, 0, 0]) + [0.3, 0.4, 0] + of_last) / 4
         assert_allclose(aggregate, wanted, rtol=1e-5, atol=1e-7)
 

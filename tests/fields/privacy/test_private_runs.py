@@ -110,9 +110,13 @@ def context(number: int = 0) -> Context:
 def test_the_bound_follows_the_noised_count_by_hand():
     """Of lengths 1, 5, 2 and a bound of 2, two of three are within: b̄ = ½ + (½ + N)/4."""
     rule = private_mean(Bound(2.0, quantile=0.25, lr=0.5, count_std=1e-9), 0.0, gaussian())
-    state = rule.init(jnp.zeros(2), None)
-    stack = cohort_of(np.float32([[1, 0], [3, 4], [0, 2]]))
-    aggregate, after, info = jax.jit(rule.apply)(stack, state, context())
+
+    @jax.jit
+    def played():
+        stack = cohort_of(np.float32([[1, 0], [3, 4], [0, 2]]))
+        return rule.apply(stack, rule.init(jnp.zeros(2), None), context())
+
+    aggregate, after, info = played()
     assert_allclose(aggregate, [(1 + 1.2) / 4, (1.6 + 2) / 4], rtol=1e-6)
     assert_allclose(after.clip, 2 * np.exp(-0.5 * (0.5 + 0.5 / 4 - 0.25)), rtol=1e-6)
     assert info["clip"] == 2
@@ -121,12 +125,17 @@ def test_the_bound_follows_the_noised_count_by_hand():
 def test_an_empty_round_has_the_noise_that_the_count_leaves_and_its_bound_follows_one_half():
     """z = 1 and σ_b = 1: z_Δ = (1 − 1/4)^(−½), on the sum of 4 expected clients with C = 2."""
     rule = private_mean(Bound(2.0, quantile=0.25, lr=0.5, count_std=1.0), 1.0, gaussian())
-    stack = cohort_of(np.full((3, 40), 9, np.float32), jnp.zeros(3, bool))
-    state = rule.init(jnp.zeros(40), None)
-    rounds = jax.jit(jax.vmap(lambda number: rule.apply(stack, state, context(number))))
-    drawn, after, _ = rounds(jnp.arange(500))
+
+    @jax.jit
+    @jax.vmap
+    def played(number):
+        stack = cohort_of(np.full((3, 40), 9, np.float32), jnp.zeros(3, bool))
+        aggregate, after, _ = rule.apply(stack, rule.init(jnp.zeros(40), None), context(number))
+        return aggregate, after.clip
+
+    drawn, clip = map(np.asarray, played(np.arange(500)))
     assert_allclose(drawn.std(), 0.75**-0.5 * 2 / 4, rtol=0.03)
-    within = 0.25 - np.log(after.clip / 2) / 0.5  # ½ + N(0, 1)/4
+    within = 0.25 - np.log(clip / 2) / 0.5  # ½ + N(0, 1)/4
     assert_allclose(within.mean(), 0.5, atol=4 * 0.25 / np.sqrt(500))
     assert_allclose(within.std(), 0.25, rtol=0.15)
 
