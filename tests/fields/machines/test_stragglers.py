@@ -7,9 +7,7 @@ import pytest
 from conftest import sampled
 from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics, trained
-from test_fleet import run
 
-from fedsim.errors import ScenarioError
 from fedsim.fields.machines.stragglers import Stragglers, slowed
 from fedsim.fleet.streams import Stream, generator
 
@@ -104,12 +102,6 @@ def test_a_run_with_slow_clients_matches_plain_numpy(name, recwarn):
         assert result.rounds["clients_late"].sum() == done.count(0)
 
 
-def test_stragglers_of_one_epoch_are_refused():
-    text = "a straggler does 1 to E − 1 of E epochs, and client.epochs is 1"
-    with pytest.raises(ScenarioError, match=f"fleet.stragglers: {text}"):
-        run(client={"epochs": 1}, fleet={"stragglers": {"share": 0.5}})
-
-
 # ------------------------------------------------------------------------- messages that are lost
 
 ROUNDS, SEED, LR, STEPS = [[0, 3, 6], [1, 3, 4, 6], [0, 4, 6], [0, 1, 3], [3, 4, 6]], 2, 0.1, 3
@@ -122,7 +114,7 @@ def staying() -> list[list[int]]:
     return [[i for i in ids if SIZES[i] and stays(r, i)] for r, ids in enumerate(ROUNDS, 1)]
 
 
-def run_that_clients_leave(**sections):
+def run(**sections):
     return quadratics(
         rounds=len(ROUNDS),
         seeds=[SEED],
@@ -150,7 +142,7 @@ def test_control_variates_of_lost_messages_are_unchanged():
         x = x + 0.5 * np.mean(deltas, axis=0)
         c = c + changes / np.count_nonzero(SIZES)  # N: clients that can take part
 
-    result = run_that_clients_leave(method="scaffold(lr=0.5)")
+    result = run(method="scaffold(lr=0.5)")
     assert_allclose(result.model(), x, rtol=1e-12)
     assert_allclose(result.state()["client"]["c_i"], c_i, rtol=1e-9, atol=1e-12)
 
@@ -171,7 +163,7 @@ def test_compression_errors_of_lost_messages_are_unchanged():
         x = x + 0.5 * total / sum(SIZES[i] for i in ids)
 
     wire = [{"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2}}]
-    result = run_that_clients_leave(wire=wire, server=["mean", {"kind": "sgd", "lr": 0.5}])
+    result = run(wire=wire, server=["mean", {"kind": "sgd", "lr": 0.5}])
     assert_allclose(result.model(), x, rtol=1e-12)
     memory = result.state()["client"]["error_feedback"]["error"]
     assert_allclose(memory, errors, rtol=1e-9, atol=1e-12)

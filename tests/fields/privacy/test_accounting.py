@@ -100,12 +100,12 @@ def test_a_client_that_is_replaced_moves_the_sum_by_twice_its_bound():
     """All of 100 are drawn, z 4: a release of a client's two bounds, under noise of four."""
     exact = gaussian.epsilon_of(2 / 4, 1e-5)
     assert exact == pytest.approx(1.993, abs=1e-3)
-    replaced = epsilon("uniform(size=100)", z=4.0, rounds=1, accountant="rdp")
+    once = lambda cohort: epsilon(cohort, z=4.0, rounds=1, orders=INTEGERS, **RDP)
+    replaced = once("uniform(size=100)")
     assert exact < replaced < 1.1 * exact
     # As dp-accounting has it, z is relative to that move: without the half, it would be 1.013.
-    assert epsilon("all", z=4.0, rounds=1, accountant="rdp") == pytest.approx(1.013, abs=1e-3)
-    assert epsilon("uniform(size=200)", z=4.0, rounds=1, accountant="rdp") == replaced
-    assert epsilon("uniform(size=5)", z=4.0, rounds=1, accountant="rdp") < replaced / 3
+    assert once("all") == pytest.approx(1.013, abs=1e-3)
+    assert once("uniform(size=200)") == replaced and once("uniform(size=5)") < replaced / 3
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
@@ -125,8 +125,8 @@ def test_every_round_spends_whatever_else_is_asked_for(cohort, keys, accountant)
     together = epsilon(cohort, rounds=rounds, accountant=accountant, **keys)
     assert together[0] == 0.0
     assert all(a <= b for a, b in itertools.pairwise(together)) and together[1] < together[-1]
-    alone = [epsilon(cohort, rounds=t, accountant=accountant, **keys) for t in rounds]
-    assert alone == together
+    alone = [epsilon(cohort, rounds=t, accountant=accountant, **keys) for t in (1, 6, 40)]
+    assert alone == [together[rounds.index(t)] for t in (1, 6, 40)]
 
 
 def test_correlated_noise_costs_what_its_worst_client_moves():

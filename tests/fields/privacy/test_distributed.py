@@ -155,9 +155,8 @@ def test_divergences_of_sums_are_never_below_the_exact_ones(std, shares, moved):
 
 def section_of(kind: Any, bits=16, dimension=1024, **changes) -> Privacy:
     mechanism = Mechanism(kind, bits=bits, dimension=dimension, **changes)
-    return Privacy.model_construct(
-        clip=1.0, delta=1e-5, noise_multiplier=4.0, mechanism=mechanism, accountant="rdp"
-    )
+    counted = {"mechanism": mechanism, "accountant": "rdp", "orders": list(range(2, 33))}
+    return Privacy.model_construct(clip=1.0, delta=1e-5, noise_multiplier=4.0, **counted)
 
 
 @pytest.mark.parametrize("kind", KINDS)
