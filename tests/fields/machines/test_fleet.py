@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from building import built
 from conftest import oracle
 from numpy.testing import assert_allclose, assert_array_equal
 from unchanged import run_of_same_bytes
@@ -193,10 +194,11 @@ def run(**sections) -> fedsim.Result:
 @pytest.mark.long
 def test_a_codec_shortens_the_time_of_slow_links():
     """In both directions, by the bytes that `check` predicts: 60 per second, 840 for the model."""
-    slow = {"links": {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}}
+    links = {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}
 
     def seconds(**sections):
-        return run(rounds=1, fleet=slow, **sections).rounds["virtual_seconds"].iloc[-1]
+        plan = built({**TINY, "fleet": {"links": links}, **sections}).plans[0]
+        return plan.round(1)[0].seconds
 
     assert_allclose(seconds(), 4 + 1 + 840 / 60 + 840 / 120)
     assert_allclose(seconds(wire=[{"kind": "top_k", "k": 10}]), 4 + 1 + 50 / 60 + 840 / 120)

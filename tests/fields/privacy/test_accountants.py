@@ -42,7 +42,7 @@ def private(**keys) -> Privacy:
 @pytest.mark.long
 @pytest.mark.parametrize(("cases", "far"), [(SAMPLED, 5e-6), (KNOWN, 1e-9)])
 def test_dp_accounting_says_the_same_of_every_sampler_noise_delta_and_rounds(cases, far):
-    for (mechanism, sampling), z, delta, rounds in some(itertools.product(cases, *NUMBERS), 7):
+    for (mechanism, sampling), z, delta, rounds in some(itertools.product(cases, *NUMBERS), 13):
         section = private(delta=delta, noise_multiplier=z, mechanism=mechanism)
         spent = [count(section, sampling, clients=100, rounds=rounds) for count in COUNTS]
         ours, theirs = (epsilon_after(rounds) for epsilon_after in spent)

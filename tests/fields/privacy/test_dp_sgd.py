@@ -197,7 +197,7 @@ def notes(**changes) -> list[str]:
 def test_an_epsilon_has_the_least_noise_under_which_no_sample_spends_more():
     """Under clients of unequal sizes, who all take part in all rounds.
 
-    That is foretold, and the resolved scenario has it and repeats the run.
+    That is foretold, and the resolved scenario has it and reads back as itself.
     """
     skewed = {**SMALL["data"], "partition": {"kind": "quantity", "distribution": "lognormal"}}
     learning = small({"clip": 1.0, "epsilon": 3.0})
@@ -208,7 +208,7 @@ def test_an_epsilon_has_the_least_noise_under_which_no_sample_spends_more():
     assert 0.99 * 3.0 < spent <= 3.0 == solved["epsilon"]
     assert spent == foretold(case)["samples_epsilon"]["epsilon"]
     assert result.scenario["client"]["shuffle"] == "poisson"
-    assert fedsim.run(result.scenario).records["clients"] == result.records["clients"]
+    assert built(result.scenario).scenario.resolved() == result.scenario
 
     less = {**solved, "epsilon": None, "noise_multiplier": solved["noise_multiplier"] * 0.999}
     more = foretold({**case, "client": small(less)})["samples_epsilon"]
