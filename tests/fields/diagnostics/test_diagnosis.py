@@ -51,21 +51,7 @@ def by_hand(rows):
 
 
 @pytest.mark.long
-def test_norm_drift_and_cosine_follow_their_definitions():
-    with jax.enable_x64(True):
-        rows = stack()
-        ones = np.ones(7)
-        one_block = diagnosed((rows, ones))
-        np.testing.assert_allclose(one_block[:, 0], by_hand(rows), rtol=1e-12)
-
-        blocks = []
-        for cut in (slice(0, 3), slice(3, 4), slice(4, 7)):
-            blocks.append((jax.tree.map(lambda leaf, cut=cut: leaf[cut], rows), ones[cut]))
-        assert diagnosed(*blocks).tobytes() == one_block.tobytes()
-
-
-@pytest.mark.long
-def test_runs_trained_together_have_the_bits_of_separate_runs():
+def test_blocks_and_runs_trained_together_have_the_bits_of_one_block_of_one_run():
     cohorts = [jax.tree.map(np.float32, stack(seed=seed)) for seed in range(4)]
     weights = np.random.default_rng(0).integers(0, 2, (4, 7)).astype(np.float32)
     alone = [diagnosed(run) for run in zip(cohorts, weights, strict=True)]
@@ -73,8 +59,15 @@ def test_runs_trained_together_have_the_bits_of_separate_runs():
     together = diagnosed((rows, weights.ravel()), runs=4)
     assert together.tobytes() == np.concatenate(alone, 1).tobytes()
 
+    blocks = []
+    for cut in (slice(0, 3), slice(3, 4), slice(4, 7)):
+        block = jax.tree.map(lambda leaf, cut=cut: leaf[cut], cohorts[0])
+        blocks.append((block, weights[0][cut]))
+    assert diagnosed(*blocks).tobytes() == alone[0].tobytes()
 
-def test_rows_that_did_not_arrive_or_are_not_finite_do_not_count():
+
+def test_norm_drift_and_cosine_follow_their_definitions():
+    """Rows that did not arrive, or that are not finite, do not count."""
     with jax.enable_x64(True):
         rows = stack()
         rows["w"][2] = 1e6  # whose weight is 0
@@ -85,15 +78,13 @@ def test_rows_that_did_not_arrive_or_are_not_finite_do_not_count():
 
 
 def test_equal_updates_do_not_drift():
-    rows = {"w": np.ones((5, 3), np.float32)}
-    norm, drift, cosine = diagnosed((rows, np.ones(5, np.float32)))[:, 0]
-    assert norm == pytest.approx(3**0.5)
-    assert drift == pytest.approx(0, abs=1e-3)
-    assert cosine == pytest.approx(1)
-
-    _, drift, cosine = diagnosed((rows, np.array([1, 0, 0, 0, 0], np.float32)))[:, 0]
-    assert drift == pytest.approx(0, abs=1e-3)
-    assert np.isnan(cosine)
+    with jax.enable_x64(True):
+        rows = jax.tree.map(np.ones_like, stack())
+        norm, drift, cosine = diagnosed((rows, np.ones(7)))[:, 0]
+        assert norm == pytest.approx(14**0.5)
+        assert (drift, cosine) == (pytest.approx(0, abs=1e-6), pytest.approx(1))
+        _, drift, cosine = diagnosed((rows, np.eye(7)[0]))[:, 0]
+        assert drift == pytest.approx(0, abs=1e-6) and np.isnan(cosine)
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from by_hand import Numbers, plan_of, speed_of
 from conftest import own_kinds_of
+from test_fleet import machines
 
 from fedsim.fields.machines.availability import Moment
 from fedsim.fields.machines.links import Rates
-from fedsim.fields.machines.machines import Dropout, Fleet, UnequalMachines
-from fedsim.fleet import Clients, clock
+from fedsim.fields.machines.machines import Dropout, Fleet
+from fedsim.fleet import Clients
 
 inf = math.inf
 
@@ -27,63 +28,37 @@ REACHED: dict[str, tuple] = {
     # a third can be reached at the start: clients 0 and 1 of these; then 0.8 of them stay and 0.1
     # of the others come
     "markov": (
-        {"leave": 0.2, "come": 0.1},
-        (),
-        NOW,
-        {0: [0.1, 0.3, 0.4], 1: [0.85, 0.75, 0.05]},
-        [0, 1, 1],
+        {"leave": 0.2, "come": 0.1}, (),
+        NOW, {0: [0.1, 0.3, 0.4], 1: [0.85, 0.75, 0.05]}, [0, 1, 1],
     ),
     # a quarter into the day of 4 s: the best hour of zone 0, the worst of zone 2, zone 1 in between
     "diurnal": (
-        {"low": 0.1, "high": 0.9, "period": 4.0, "zones": 4},
-        ([0, 1, 2],),
-        (1, 1.0),
-        [0.89, 0.51, 0.09],
-        [1, 0, 1],
+        {"low": 0.1, "high": 0.9, "period": 4.0, "zones": 4}, ([0, 1, 2],),
+        (1, 1.0), [0.89, 0.51, 0.09], [1, 0, 1],
     ),
     "label_dependent: smallest label 0, 1 and 2 of 2": (
-        {"strength": 1.0},
-        (),
-        NOW,
-        [0.0, 0.4, 0.9],
-        [0, 1, 1],
+        {"strength": 1.0}, (), NOW, [0.0, 0.4, 0.9], [0, 1, 1],
     ),
     "label_dependent: 1, 2 and 1 of 3 labels": (
-        {"by": "fewest", "strength": 0.5},
-        (),
-        NOW,
-        [0.66, 0.83, 0.67],
-        [1, 1, 0],
+        {"by": "fewest", "strength": 0.5}, (), NOW, [0.66, 0.83, 0.67], [1, 1, 0],
     ),
     # (1 + 1) / 4 lies between the labels 1 and 2 of 2 of client 1 alone
     "label_dependent: cycle": (
-        {"by": "cycle", "strength": 1.0, "period": 4},
-        (),
-        NOW,
-        [0.5, 0.5, 0.5],
-        [0, 1, 0],
+        {"by": "cycle", "strength": 1.0, "period": 4}, (), NOW, [0.5, 0.5, 0.5], [0, 1, 0],
     ),
     "size_dependent": ({"exponent": 1.0}, (), NOW, [0.24, 0.51, 0.99], [1, 0, 1]),
     "size_dependent: smaller is better": (
-        {"exponent": -1.0},
-        (),
-        NOW,
-        [0.99, 0.49, 0.26],
-        [1, 1, 0],
+        {"exponent": -1.0}, (), NOW, [0.99, 0.49, 0.26], [1, 1, 0],
     ),
     # e^0, e^−1 and e^−2 of the largest
     "lognormal": ({"sigma": 1.0}, ([2.0, 1.0, 0.0],), NOW, [0.99, 0.36, 0.14], [1, 1, 0]),
     # 0.4 sin(2π · 1/4) + 0.5 = 0.9
     "lognormal: a wave": (
-        {"sigma": 0.0, "period": 5},
-        ([0.0, 0.0, 0.0],),
-        (6, 0.0),
-        [0.89, 0.91, 0.5],
-        [1, 0, 1],
+        {"sigma": 0.0, "period": 5}, ([0.0, 0.0, 0.0],), (6, 0.0), [0.89, 0.91, 0.5], [1, 0, 1],
     ),
     # 5 s are 1 s after the trace began again, at its last end
     "trace": ({"path": "on.csv", "period": 4.0}, (), (1, 5.0), [], [1, 0, 1]),
-}
+}  # fmt: skip
 ON = "client,start,end\n0,0,2\n1,0,1\n1,2,4\n2,1,2\n"
 
 
@@ -121,26 +96,21 @@ SPEEDS: dict[str, tuple] = {
     "lognormal": ({"median": 2.0, "sigma": 0.5}, ([0.0, 2 * LOG2, -2 * LOG2],), [2.0, 4.0, 1.0]),
     "pareto": ({"least": 2.0, "shape": 0.5}, ([0.0, 0.5, 0.75],), [2.0, 8.0, 32.0]),
     "classes": (
-        {"seconds": [1.0, 5.0], "shares": [3.0, 1.0]},
-        ([0.7, 0.75, 0.9],),
-        [1.0, 5.0, 5.0],
+        {"seconds": [1.0, 5.0], "shares": [3.0, 1.0]}, ([0.7, 0.75, 0.9],), [1.0, 5.0, 5.0],
     ),
     "trace": ({"path": "devices.csv"}, (), [2.0, 1.0, 2.0]),
-}
+}  # fmt: skip
 # down, up and latency
 LINKS: dict[str, tuple] = {
     "constant": ({"up": 5.0, "latency": 0.5}, (), ([inf] * 3, [5.0] * 3, [0.5] * 3)),
     "lognormal": (
-        {"up": 10.0, "down": 100.0, "sigma": 0.5},
-        ([0.0, 2 * LOG2, -2 * LOG2],),
+        {"up": 10.0, "down": 100.0, "sigma": 0.5}, ([0.0, 2 * LOG2, -2 * LOG2],),
         ([100.0, 200.0, 50.0], [10.0, 20.0, 5.0], [0.0] * 3),
     ),
     "trace": (
-        {"path": "devices.csv"},
-        (),
-        ([100.0, 200.0, 100.0], [10.0, 20.0, 10.0], [0.5, 0.0, 0.5]),
+        {"path": "devices.csv"}, (), ([100.0, 200.0, 100.0], [10.0, 20.0, 10.0], [0.5, 0.0, 0.5]),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -180,24 +150,17 @@ FATES: dict[str, tuple] = {
 }
 
 
-def machines_of(fleet: Fleet, steps: list[int]) -> UnequalMachines:
-    """Clients with messages of 10 bytes down and 20 up."""
-    n = len(steps)
-    clients = Clients(np.full(n, 5), lambda: np.zeros((n, 0), int))
-    return UnequalMachines(fleet, clients, clock.Cost(np.array(steps), 10, 20), 0)
-
-
 @pytest.mark.parametrize("name", FATES)
 def test_a_client_that_leaves_has_the_outcome_worked_out_by_hand(name, monkeypatch):
     dropout, numbers, expected = FATES[name]
     links = lambda clients, rng: Rates(down=10.0, up=10.0)
     fleet = Fleet(speed=speed_of([1.0]), links=links, dropout=Dropout(*dropout), deadline=100.0)
-    machines = machines_of(fleet, steps=[4])
-    monkeypatch.setattr(machines._dropout_draws, "at", lambda round, client: Numbers(numbers))
-    together = machines.round_outcome(1, np.array([0]))
+    unequal = machines(fleet, [4], down=10, up=20)
+    monkeypatch.setattr(unequal._dropout_draws, "at", lambda round, client: Numbers(numbers))
+    together = unequal.round_outcome(1, np.array([0]))
     columns = [together.joined, together.steps, together.wasted, together.reached, together.sent]
     assert (*(column[0] for column in columns), together.seconds) == expected
-    alone = machines.client_outcome(1, 0)  # the same, of a client that starts by itself
+    alone = unequal.client_outcome(1, 0)  # the same, of a client that starts by itself
     joined, _, wasted, reached, sent, length = expected
     assert (alone.left, alone.seconds) == (not joined, length)
     assert (alone.reached, alone.sent) == (reached, sent)
@@ -216,11 +179,11 @@ def test_steps_that_take_no_time_still_wait_for_the_model(dropout, deadline, was
     """The first client receives the model after 1 s, the second after 2 s; steps take 0 s."""
     links = lambda clients, rng: Rates(down=np.array([10.0, 5.0]), up=np.inf)
     fleet = Fleet(speed=speed_of([0.0, 0.0]), links=links, dropout=dropout, deadline=deadline)
-    machines = machines_of(fleet, steps=[4, 4])
-    outcome = machines.round_outcome(1, np.array([0, 1]))
+    unequal = machines(fleet, [4, 4], down=10, up=20)
+    outcome = unequal.round_outcome(1, np.array([0, 1]))
     assert outcome.wasted.tolist() == wasted
     if any(dropout):
-        alone = [machines.client_outcome(1, client) for client in (0, 1)]
+        alone = [unequal.client_outcome(1, client) for client in (0, 1)]
         assert [client.steps for client in alone] == wasted
         assert [client.reached for client in alone] == outcome.reached.tolist()
 
@@ -234,13 +197,7 @@ def test_expected_messages_are_fewer_where_clients_leave():
     assert shares is not None and shares.tolist() == [0.125, 0.0, 0.125]
 
 
-CASES = {
-    "availability": {kind_of(name) for name in REACHED},
-    "speed": set(SPEEDS),
-    "link": set(LINKS),
-}
-
-
-@pytest.mark.parametrize("family", CASES)
-def test_every_kind_has_a_case(family):
-    assert CASES[family] == set(own_kinds_of(family))
+def test_every_kind_has_a_case():
+    assert set(map(kind_of, REACHED)) == set(own_kinds_of("availability"))
+    assert set(SPEEDS) == set(own_kinds_of("speed"))
+    assert set(LINKS) == set(own_kinds_of("link"))

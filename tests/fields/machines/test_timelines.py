@@ -57,36 +57,40 @@ def test_nothing_is_shown_where_times_do_not_differ():
     assert timeline(plan_of(own_kinds_of("cohort")["all"]())) is None
 
 
-def test_a_round_ends_with_its_longest_client():
-    rows = of(plan_with())
-    for client, row in rows.items():
-        whole = 1 + STEPS * STEP[client]
-        assert (row["begins"], row["trains"], row["sends"], row["ends"]) == (0, 1, whole, whole + 1)
-        assert (row["place"], row["closes"], row["outcome"]) == (client, 26.0, "joined")
+# what a fleet does -> its keys, the outcomes, when messages are sent and clients end, and the round
+ROUNDS: dict[str, tuple] = {
+    "waits for the longest": (
+        {}, ["joined"] * 6, [5, 9, 13, 17, 21, 25], [6, 10, 14, 18, 22, 26], 26,
+    ),
+    "cuts off who is late at the deadline": (
+        {"deadline": 15.0}, ["joined"] * 3 + ["late"] * 3,
+        [5, 9, 13, 15, 15, 15], [6, 10, 14, 15, 15, 15], 15,
+    ),
+    "takes the steps for which there is time, 3, 2 and 2": (
+        {"deadline": 15.0, "partial": True}, ["joined"] * 3 + ["partial"] * 3,
+        [5, 9, 13, 13, 11, 13], [6, 10, 14, 14, 12, 14], 14,
+    ),
+    "does not need more than two": (
+        {"report_goal": 2}, ["joined"] * 2 + ["over-selected"] * 4,
+        [5, 9, 10, 10, 10, 10], [6, 10, 10, 10, 10, 10], 10,
+    ),
+    "needs more than are in time": (
+        {"report_goal": 5, "deadline": 15.0}, ["joined"] * 3 + ["late"] * 3,
+        [5, 9, 13, 15, 15, 15], [6, 10, 14, 15, 15, 15], 15,
+    ),
+}  # fmt: skip
 
 
-def test_who_is_late_is_cut_off_at_the_deadline():
-    rows = of(plan_with(deadline=15.0))
-    assert [row["outcome"] for row in rows.values()] == ["joined"] * 3 + ["late"] * 3
-    assert {row["closes"] for row in rows.values()} == {15.0}
-    assert [rows[c]["sends"] for c in (2, 3, 5)] == [13.0, 15.0, 15.0] and rows[2]["ends"] == 14.0
-
-
-def test_partial_work_is_as_long_as_there_is_time():
-    """Client 5 has 13 seconds for steps of 6: two of them."""
-    rows = of(plan_with(deadline=15.0, partial=True))
-    assert [rows[client]["outcome"] for client in range(6)] == ["joined"] * 3 + ["partial"] * 3
-    assert (rows[5]["sends"], rows[5]["ends"]) == (13.0, 14.0)
-
-
-def test_who_is_not_needed_any_more_is_told_from_who_is_late():
-    rows = of(plan_with(report_goal=2))
-    assert [row["outcome"] for row in rows.values()] == ["joined"] * 2 + ["over-selected"] * 4
-    for row in rows.values():
-        if row["outcome"] == "over-selected":
-            assert row["ends"] == row["closes"] == 10.0
-    both = of(plan_with(report_goal=5, deadline=15.0))
-    assert {row["outcome"] for row in both.values()} == {"joined", "late"}
+@pytest.mark.parametrize("name", ROUNDS)
+def test_a_round_is_that_worked_out_by_hand(name):
+    fleet, outcomes, sends, ends, closes = ROUNDS[name]
+    rows = of(plan_with(**fleet))
+    column = lambda name: [rows[client][name] for client in range(6)]
+    assert (column("outcome"), column("sends"), column("ends")) == (outcomes, sends, ends)
+    assert column("begins") == [0] * 6 and column("trains") == [1] * 6
+    assert column("closes") == [closes] * 6
+    by_end = sorted(range(6), key=lambda client: ends[client])
+    assert [rows[client]["place"] for client in by_end] == list(range(6))
 
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
@@ -152,15 +156,11 @@ SCENARIO = {
         "links": {"kind": "lognormal", "up": 5000.0, "down": 20000.0},
     },
 }
+BUFFER = {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 6}}
 METHODS = [
     {"method": "fedavg", "label": "wait"},
-    {"method": "fedavg", "label": "again"},
     {"method": "fedavg", "label": "deadline", "set": {"fleet.deadline": 4.0}},
-    {
-        "method": "fedavg",
-        "label": "fedbuff",
-        "set": {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 6}},
-    },
+    {"method": "fedavg", "label": "fedbuff", "set": BUFFER},
 ]
 
 
@@ -177,33 +177,11 @@ def table() -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory):
-    out = tmp_path_factory.mktemp("machines") / "out"
-    return fedsim.compare(SCENARIO, methods=METHODS, baseline="wait", out=out), out
-
-
-@pytest.mark.long
-def test_the_table_is_kept_and_read_again(compared):
-    comparison, out = compared
-    table = read_table(out, "machines")
-    assert table is not None and len(table) == len(comparison.machines)
-    wait = table.query("method == 'wait' and seed == 0")
-    rounds = comparison.rounds.query("method == 'wait' and seed == 0 and round == 1")
-    assert len(wait) == 6 and wait["closes"].unique().tolist() == rounds["virtual_seconds"].tolist()
-    assert all(check.ok for check in fedsim.verify(out).checks)
-    (out / "machines.csv").unlink()
-    assert not all(check.ok for check in fedsim.verify(out).checks)
-    comparison.save(out)
-
-
 def test_methods_that_have_the_same_round_are_one_panel(table):
     parts = panels(table, NAMES)
     assert [part.names for part in parts] == [["wait", "again"], ["deadline"], ["fedbuff"]]
-    assert parts[0].about == "6 of 6 count"
-    assert parts[2].flights
-    assert parts[2].about.startswith("the server steps ")
-    assert parts[1].about == "3 of 6 count, 3 late"
+    assert [part.about for part in parts[:2]] == ["6 of 6 count", "3 of 6 count, 3 late"]
+    assert parts[2].flights and parts[2].about.startswith("the server steps ")
 
 
 def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
@@ -219,12 +197,8 @@ def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
 
 def test_the_page_has_a_picture_for_every_panel(table):
     shown = shown_of(table, NAMES)
-    assert shown is not None
-    assert [one["title"] for one in shown["panels"]] == [
-        "wait, again",
-        "deadline",
-        "fedbuff",
-    ]
+    assert [one["title"] for one in shown["panels"]] == ["wait, again", "deadline", "fedbuff"]
+    assert shown["omissions"] == [WHY, "Of 2 seeds, seed 3 is drawn."] and "who waits" in WHY
     wait, late, _ = (str(one["picture"]) for one in shown["panels"])
     assert wait.count('fill="var(--grey') == 18
     lost = re.findall(r'class="client lost"><title>(client \d+):', late)
@@ -233,14 +207,21 @@ def test_the_page_has_a_picture_for_every_panel(table):
 
 
 @pytest.mark.long
-def test_the_page_shows_machines_ages_and_who_is_left_out(compared):
-    comparison, out = compared
+def test_the_table_is_kept_and_the_page_shows_machines_ages_and_who_is_left_out(tmp_path):
+    out = tmp_path / "out"
+    comparison = fedsim.compare(SCENARIO, methods=METHODS, baseline="wait", out=out)
+    table = read_table(out, "machines")
+    assert table is not None and len(table) == len(comparison.machines)
+    wait = table.query("method == 'wait' and seed == 0")
+    rounds = comparison.rounds.query("method == 'wait' and seed == 0 and round == 1")
+    assert len(wait) == 6 and wait["closes"].unique().tolist() == rounds["virtual_seconds"].tolist()
+    assert all(check.ok for check in fedsim.verify(out).checks)
+
     record = json.loads((out / "run.json").read_text())
-    frames = comparison.frames()
-    files = derived_files(frames, record)
+    files = derived_files(comparison.frames(), record)
     text = files["report.html"].decode()
     assert 'id="machines"' in text and "Who is left out" in text
-    assert any(f"{both}: 6 of 6 count" in text for both in ("wait, again", "again, wait"))
+    assert "wait: 6 of 6 count" in text
     assert 'id="seconds"' in text and files["figures/machines.png"].startswith(b"\x89PNG")
     ages = pd.DataFrame(
         {"method": "fedbuff", "seed": [0, 0, 1], "age": [0, 2, 0], "messages": [1, 1, 2]}
@@ -268,16 +249,3 @@ def test_clients_are_told_apart_by_how_often_they_took_part():
         == left_out(None, context_of({}))
         == []
     )
-
-
-def test_who_does_what_says_once_what_is_drawn():
-    rows = []
-    for method, steps in (("sync", [3.0]), ("async", [1.0, 2.0])):
-        for place, closes in enumerate(steps * 2):
-            bar = {"place": place, "client": place, "begins": 0.0, "trains": 0.1, "sends": 0.5}
-            bar |= {"ends": 0.9, "closes": closes, "outcome": "joined"}
-            rows += [{"method": method, "seed": seed, **bar} for seed in (0, 1)]
-    shown = shown_of(pd.DataFrame(rows), ["sync", "async"])
-    assert shown["panels"][0]["about"] == "2 of 2 count"
-    assert shown["omissions"] == [WHY, "Of 2 seeds, seed 0 is drawn."]
-    assert "who waits for whom" in WHY

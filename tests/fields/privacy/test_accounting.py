@@ -10,7 +10,7 @@ from conftest import oracle
 
 import fedsim
 import fedsim.scenario  # whose sections have the keys
-from fedsim.fields.privacy.counting import gaussian
+from fedsim.fields.privacy.counting import gaussian, losses
 from fedsim.fields.privacy.keys import DpSgd, Privacy
 from fedsim.fields.privacy.local_gaussian import local_gaussian
 from fedsim.fields.privacy.local_laplace import local_laplace
@@ -23,20 +23,16 @@ BY_NAME = {case["name"]: case for case in CASES}
 EPSILONS = [case for case in CASES if case["fn"] == "epsilon"]
 INTEGERS = list(map(float, range(2, 34)))
 FRACTIONS = [1 + x / 10 for x in range(1, 100)] + list(map(float, range(12, 64)))
+RDP = {"accountant": "rdp"}
 # expected key -> keys of the section
 ACCOUNTANTS = {
     "eps_pld": {},
-    "eps_rdp_dpacc": {"accountant": "rdp"},
-    "eps_rdp_opacus_orders": {"accountant": "rdp", "orders": FRACTIONS},
-    "eps_rdp_classic_int33": {
-        "accountant": "rdp", "conversion": "classic", "orders": INTEGERS,
-    },
-    "eps_rdp_classic_frac_orders": {
-        "accountant": "rdp", "conversion": "classic", "orders": FRACTIONS,
-    },
-}  # fmt: skip
+    "eps_rdp_dpacc": RDP,
+    "eps_rdp_opacus_orders": {**RDP, "orders": FRACTIONS},
+    "eps_rdp_classic_int33": {**RDP, "conversion": "classic", "orders": INTEGERS},
+    "eps_rdp_classic_frac_orders": {**RDP, "conversion": "classic", "orders": FRACTIONS},
+}
 POISSON = "poisson(rate=0.1)"
-TREE = {"kind": "tree"}
 
 
 def section(**keys) -> dict:
@@ -67,10 +63,10 @@ def test_epsilon_follows_its_oracle(case):
     ("z", "keys", "published"),
     [
         (1.1, {}, 5.1926),
-        (1.1, {"accountant": "rdp"}, 5.6320),
+        (1.1, RDP, 5.6320),
         (4.0, {}, 0.9470),
-        (4.0, {"accountant": "rdp"}, 1.0355),
-        (4.0, {"accountant": "rdp", "conversion": "classic"}, 1.2586),  # Abadi et al. 2016: 1.26
+        (4.0, RDP, 1.0355),
+        (4.0, {**RDP, "conversion": "classic"}, 1.2586),  # Abadi et al. 2016: 1.26
     ],
 )
 def test_ten_thousand_rounds_of_a_hundredth(z, keys, published):
@@ -87,33 +83,29 @@ def test_the_table_of_language_models_is_theirs():
         assert found == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("conversion", "expected"), [("improved", "eps_improved"), ("classic", "eps_classic")]
-)
-def test_a_keyboard_of_two_thousand_rounds_is_the_published_one(conversion, expected):
+def test_a_keyboard_of_two_thousand_rounds_is_the_published_one():
     case = BY_NAME["gboard_dpftrl"]
     given = case["params"]
     gap = given["min_separation"] + 1  # rounds strictly between two
     cohort = {"kind": "separated", "size": 10, "gap": gap, "most": given["max_participation"]}
-    keys = {"mechanism": TREE, "accountant": "rdp", "conversion": conversion}
-    z, rounds, delta = given["noise_multiplier"], given["T"], given["delta"]
-    found = epsilon(cohort, clients=10_000, rounds=rounds, z=z, delta=delta, **keys)
-    assert found == pytest.approx(case["expected"][expected], rel=1e-9)
-    assert epsilon(
-        cohort, clients=10_000, rounds=rounds, z=z, delta=delta, mechanism="tree"
-    ) == pytest.approx(gaussian.epsilon_of(math.sqrt(79) / 7, delta))
+    tree = {"mechanism": "tree", "z": given["noise_multiplier"], "delta": given["delta"]}
+    spent = lambda **keys: epsilon(cohort, clients=10_000, rounds=given["T"], **tree, **keys)
+    for conversion in ("improved", "classic"):
+        found = spent(accountant="rdp", conversion=conversion)
+        assert found == pytest.approx(case["expected"][f"eps_{conversion}"], rel=1e-9)
+    assert spent() == pytest.approx(gaussian.epsilon_of(math.sqrt(79) / 7, given["delta"]))
 
 
 def test_a_client_that_is_replaced_moves_the_sum_by_twice_its_bound():
     """All of 100 are drawn, z 4: a release of a client's two bounds, under noise of four."""
     exact = gaussian.epsilon_of(2 / 4, 1e-5)
     assert exact == pytest.approx(1.993, abs=1e-3)
-    replaced = epsilon("uniform(size=100)", z=4.0, rounds=1, accountant="rdp")
+    once = lambda cohort: epsilon(cohort, z=4.0, rounds=1, orders=INTEGERS, **RDP)
+    replaced = once("uniform(size=100)")
     assert exact < replaced < 1.1 * exact
     # As dp-accounting has it, z is relative to that move: without the half, it would be 1.013.
-    assert epsilon("all", z=4.0, rounds=1, accountant="rdp") == pytest.approx(1.013, abs=1e-3)
-    assert epsilon("uniform(size=200)", z=4.0, rounds=1, accountant="rdp") == replaced
-    assert epsilon("uniform(size=5)", z=4.0, rounds=1, accountant="rdp") < replaced / 3
+    assert once("all") == pytest.approx(1.013, abs=1e-3)
+    assert once("uniform(size=200)") == replaced and once("uniform(size=5)") < replaced / 3
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
@@ -122,11 +114,8 @@ def test_a_client_that_is_replaced_moves_the_sum_by_twice_its_bound():
     [
         ("all", {}),
         ("poisson(rate=0.05)", {}),
-        ("cyclic(size=10)", {}),
         ("separated(size=3, gap=4, most=5)", {}),
-        ("cyclic_poisson(groups=5, rate=0.3)", {}),
-        ("cyclic(size=10)", {"mechanism": "tree"}),
-        ("cyclic(size=10)", {"mechanism": {"kind": "tree", "restart": 8}}),
+        ("cyclic(size=10)", {"mechanism": "tree(restart=8)"}),
         ("separated(size=3, gap=4)", {"mechanism": "banded(bands=6)"}),
         ("cyclic_poisson(groups=5, rate=0.3)", {"mechanism": "banded(bands=5)"}),
     ],
@@ -136,8 +125,8 @@ def test_every_round_spends_whatever_else_is_asked_for(cohort, keys, accountant)
     together = epsilon(cohort, rounds=rounds, accountant=accountant, **keys)
     assert together[0] == 0.0
     assert all(a <= b for a, b in itertools.pairwise(together)) and together[1] < together[-1]
-    alone = [epsilon(cohort, rounds=t, accountant=accountant, **keys) for t in rounds]
-    assert alone == together
+    alone = [epsilon(cohort, rounds=t, accountant=accountant, **keys) for t in (1, 6, 40)]
+    assert alone == [together[rounds.index(t)] for t in (1, 6, 40)]
 
 
 def test_correlated_noise_costs_what_its_worst_client_moves():
@@ -170,8 +159,6 @@ def test_bands_behind_groups_are_samples_of_less_noise():
     [
         ("all", 0.05, {}),
         ("all", 8.0, {"accountant": "rdp"}),
-        (POISSON, 0.05, {}),
-        (POISSON, 1.0, {"accountant": "rdp"}),
         (POISSON, 8.0, {}),
         ("cyclic(size=5)", 1.0, {"mechanism": "tree"}),
         pytest.param("uniform(size=5)", 1.0, {"accountant": "rdp"}, marks=pytest.mark.long),
@@ -199,11 +186,12 @@ def test_a_clip_changes_no_epsilon_and_may_be_left_out():
     assert fedsim.epsilon(without, POISSON, clients=100, rounds=10) == adaptive
 
 
-def test_where_hardly_any_noise_is_asked_for_it_is_the_least():
+def test_where_hardly_any_noise_is_asked_for_it_is_the_least(monkeypatch):
     """Under δ = 0.4, a sample of one in a hundred is private without any."""
-    rare = {"kind": "poisson", "rate": 0.01}
-    asked = {"clip": 1.0, "epsilon": 1.0, "delta": 0.4}
-    assert fedsim.noise_multiplier(asked, rare, clients=100, rounds=1) == LEAST_NOISE
+    monkeypatch.setattr(losses, "MAX_POINTS", 1 << 12)
+    asked = section(epsilon=1.0, delta=0.4)
+    z = fedsim.noise_multiplier(asked, "poisson(rate=0.01)", clients=100, rounds=1)
+    assert z == LEAST_NOISE
 
 
 def test_every_epsilon_delta_and_noise_of_privacy_has_a_range():
@@ -220,7 +208,6 @@ def test_every_epsilon_delta_and_noise_of_privacy_has_a_range():
 REFUSED = {
     "both": ({"epsilon": 1.0}, "privacy.noise_multiplier: is given, and epsilon.*remove one"),
     "neither": ({"z": None}, "privacy.noise_multiplier: is needed; fedsim.noise_multiplier"),
-    "no delta": ({"delta": None}, "privacy.delta: should be a number from 1e-12 to 0.5"),
     "delta of 1": ({"delta": 1.0}, "privacy.delta: should be .* to 0.5, found 1"),
     "hardly any noise": ({"z": 1e-6}, "expected 0, or a number from 0.001 to 1e[+]06; found 1e-06"),
     "an epsilon of nothing": (
@@ -240,10 +227,6 @@ REFUSED = {
         r"privacy.mechanism.buffers: 1 buffers have coefficients that do not fall",
     ),
     "sets by pld": ({"cohort": "uniform"}, "privacy.accountant: .* write rdp, or .* poisson"),
-    "a tree of sets": (
-        {"cohort": "uniform", "accountant": "rdp", "mechanism": "tree"},
-        "privacy.mechanism: tree correlates .* uniform .* use the cohort all, cyclic or separated",
-    ),
     "a tree of samples": (
         {"cohort": POISSON, "mechanism": "tree"},
         "privacy.mechanism: tree correlates .* poisson .* use the cohort all, cyclic or separated",
@@ -255,10 +238,6 @@ REFUSED = {
     "more bands than groups": (
         {"cohort": "cyclic_poisson(groups=3)", "mechanism": "banded(bands=4)"},
         "privacy.mechanism.bands: .* at most 3, or cohort.groups of at least 4",
-    ),
-    "buffers of groups": (
-        {"cohort": "cyclic_poisson(groups=3)", "mechanism": "blt"},
-        "privacy.mechanism: blt correlates",
     ),
     "a cohort": ({"cohort": "weighted"}, "cohort: no accountant knows how .* use all, poisson"),
     "no cohort": ({"cohort": "poissn"}, "cohort: no cohort 'poissn'; did you mean 'poisson'"),
@@ -284,11 +263,8 @@ def test_noise_that_reaches_no_epsilon_is_refused():
         fedsim.noise_multiplier(section(noise_multiplier=1.0), clients=10, rounds=5)
 
 
-@pytest.mark.parametrize("keys", [{}, {"accountant": "rdp"}])
-def test_without_the_extra_one_line_names_it(keys, monkeypatch):
+def test_without_the_extra_one_line_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(fedsim.ScenarioError) as error:
-        epsilon(**keys)
-    assert str(error.value) == (
-        "epsilon: privacy: needs dp-accounting: pip install 'fedsim-jax[privacy]'"
-    )
+    line = r"epsilon: privacy: needs dp-accounting: pip install 'fedsim-jax\[privacy\]'"
+    with pytest.raises(fedsim.ScenarioError, match=line):
+        epsilon()

@@ -19,14 +19,10 @@ SPLITS = [case for case in CASES if case["fn"] == "adaptive_noise_split"]
 
 
 @pytest.mark.parametrize("row", MECHANISM["expected"]["table"])
-def test_a_release_follows_its_oracle(row):
+def test_a_release_follows_its_oracle_and_so_does_the_least_std_of_a_message(row):
+    """Sensitivity 1, of messages of norm ½: any of them may be any other."""
     epsilon = epsilon_of(1 / row["sigma"], row["delta"])
     assert epsilon == pytest.approx(row["eps_analytic"], rel=1e-8)
-
-
-@pytest.mark.parametrize("row", MECHANISM["expected"]["table"])
-def test_the_std_of_a_message_is_the_least_for_its_epsilon(row):
-    """Sensitivity 1, of messages of norm ½: any of them may be any other."""
     std = local_gaussian_std(0.5, row["eps_analytic"], row["delta"])
     assert std == pytest.approx(row["sigma"], rel=1e-8)
     assert delta_of(1 / std, row["eps_analytic"]) <= row["delta"]
@@ -41,7 +37,7 @@ def test_the_classic_std_is_that_of_the_textbook_up_to_one():
     assert refused.value.where == "calibration"
 
 
-@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 1.0, 30.0, 300.0])
+@pytest.mark.parametrize("epsilon", [1e-4, 1.0, 300.0])
 @pytest.mark.parametrize("delta", [0.4, 1e-3, 1e-12])
 def test_epsilon_and_std_are_inverse_and_never_on_the_wrong_side(epsilon, delta):
     std = local_gaussian_std(0.5, epsilon, delta)
@@ -56,17 +52,8 @@ def test_the_split_of_an_adaptive_clip_follows_its_oracle(case):
     assert split == pytest.approx(case["expected"]["z_delta"], rel=1e-9)
 
 
-def test_both_releases_of_a_split_spend_what_one_does():
-    """Sensitivities 1 and ½: the squares of sensitivity over std add up."""
-    z, count_std = 0.8, 1.5
-    updates = 1 / adaptive_noise_split(z, count_std) ** 2
-    count = (0.5 / count_std) ** 2
-    assert updates + count == pytest.approx(1 / z**2)
+def test_a_count_takes_nothing_of_no_noise_and_is_refused_where_it_alone_spends_more():
     assert adaptive_noise_split(0.0, 1.0) == 0.0
-
-
-@pytest.mark.parametrize("z", [2.0, 3.0])
-def test_a_count_that_alone_spends_more_is_refused(z):
-    with pytest.raises(PrivacyError, match=f"write more than {z / 2:g}") as error:
-        adaptive_noise_split(z, 1.0)
+    with pytest.raises(PrivacyError, match="write more than 1,") as error:
+        adaptive_noise_split(2.0, 1.0)
     assert error.value.where == "clip.count_std"

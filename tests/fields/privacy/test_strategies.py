@@ -18,7 +18,7 @@ from fedsim.fleet.sampling import Sampling
 CASES = oracle("dp_accounting")
 BY_NAME = {case["name"]: case for case in CASES}
 ROOTS = [case for case in CASES if case["fn"] == "matrix_factorisation"]
-PATTERNS = list(itertools.product([1, 2, 3, 5], [None, 1, 2, 3]))  # gap, most
+PATTERNS = list(itertools.product([1, 2, 5], [None, 1, 3]))  # gap, most
 
 
 def placements(rounds: int, gap: int, most: int | None):
@@ -75,14 +75,9 @@ def test_banded_coefficients_are_those_of_the_root_of_a_sum():
     """Squared, as a matrix, they sum: the coefficients of 1/(1 − x) are ones."""
     coefficients = banded_coefficients(40)
     assert np.convolve(coefficients, coefficients)[:40] == pytest.approx(np.ones(40))
-    assert banded_coefficients(1).tolist() == [1.0]
-
-
-@pytest.mark.parametrize("case", ROOTS, ids=[case["name"] for case in ROOTS])
-def test_one_round_of_the_root_follows_its_oracle(case):
-    n = case["params"]["n"]
-    norm = np.linalg.norm(banded_coefficients(n))
-    assert norm == pytest.approx(case["expected"]["sqrt_toeplitz"]["sensitivity"], rel=1e-8)
+    for case in ROOTS:
+        norm = np.linalg.norm(banded_coefficients(case["params"]["n"]))
+        assert norm == pytest.approx(case["expected"]["sqrt_toeplitz"]["sensitivity"], rel=1e-8)
 
 
 @pytest.mark.parametrize(("gap", "most"), PATTERNS)
