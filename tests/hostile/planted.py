@@ -69,10 +69,7 @@ def in_run(out: Path, **values: Any) -> None:
     """Change what the commits say of the state of the run."""
     for path in (out / SEED).glob("state-*.ckpt"):
         old, arrays = decode(path.read_bytes())
-        changed = {
-            **old,
-            "run": {k: v for k, v in {**old["run"], **values}.items() if v is not ...},
-        }
+        changed = {**old, "run": {**old["run"], **values}}
         path.write_bytes(b"".join(encode(Snapshot(changed, arrays))))
     rehashed(out)
 
@@ -95,9 +92,8 @@ def of_data(out: Path, **data: Any) -> None:
     (out / "scenario.yaml").write_text(directory.yaml_of(record["scenario"]))
     for path in (out / SEED).glob("state-*.ckpt"):
         values, arrays = decode(path.read_bytes())
-        path.write_bytes(
-            b"".join(encode(Snapshot({**values, "identity": identity(record, 0)}, arrays)))
-        )
+        changed = {**values, "identity": identity(record, 0)}
+        path.write_bytes(b"".join(encode(Snapshot(changed, arrays))))
     rehashed(out, scenario=record["scenario"])
 
 
@@ -110,9 +106,18 @@ def replaced(path: Path, make: Callable[[Path], Any]) -> None:
     make(path)
 
 
+def linked(out: Path, name: str) -> None:
+    """A file of the run becomes a link to somebody else's."""
+    replaced(out / name, lambda path: path.symlink_to(victims(out) / "thesis.txt"))
+
+
 def modelled(out: Path, content: bytes) -> None:
     (out / MODEL).write_bytes(content)
     rehashed(out)
+
+
+def with_holes(path: Path) -> None:
+    os.truncate(path, 6 << 30)
 
 
 def victims(out: Path) -> Path:
@@ -185,46 +190,26 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
         ), verified,
     ),
     "a model that is a pickle, loaded": (lambda out: modelled(out, pickled(out)), loaded),
-    "a model of petabytes": (
-        lambda out: modelled(out, tensors(HUGE)), loaded,
-    ),
+    "a model of petabytes": (lambda out: modelled(out, tensors(HUGE)), loaded),
     "a model with a bomb for a header": (
         lambda out: modelled(out, tensors(b'{"a":' * 20_000)), loaded,
     ),
-    "a lock that is a link": (
-        lambda out: (out / ".lock").symlink_to(victims(out) / "thesis.txt"), resumed,
-    ),
-    "a file beside that is a link": (
-        lambda out: (out / "run.json.tmp").symlink_to(victims(out) / "thesis.txt"), resumed,
-    ),
-    "a log that is a link": (
-        lambda out: replaced(
-            out / SEED / "log.jsonl", lambda p: p.symlink_to(victims(out) / "thesis.txt")
-        ), resumed,
-    ),
-    "client memory that is a link": (
-        lambda out: replaced(
-            out / SEED / "memory-0.rows", lambda p: p.symlink_to(victims(out) / "thesis.txt")
-        ), resumed,
-    ),
+    "a lock that is a link": (lambda out: linked(out, ".lock"), resumed),
+    "a file beside that is a link": (lambda out: linked(out, "run.json.tmp"), resumed),
+    "a log that is a link": (lambda out: linked(out, f"{SEED}/log.jsonl"), resumed),
+    "client memory that is a link": (lambda out: linked(out, f"{SEED}/memory-0.rows"), resumed),
     "commits in a folder of somebody else's": (into_the_folder, resumed),
     "commits in a folder of somebody else's, started anew": (
         into_the_folder, lambda out: fedsim.run(SCENARIO, out=out, force=True, pictures=False),
     ),
-    "a record of six gigabytes of holes": (
-        lambda out: os.truncate(out / "run.json", 6 << 30), compared,
-    ),
+    "a record of six gigabytes of holes": (lambda out: with_holes(out / "run.json"), compared),
     "a record of lists": (
         lambda out: (out / "run.json").write_text("[" + "[]," * 3_500_000 + "[]]"), resumed,
     ),
     "a scenario of six gigabytes of holes": (
-        lambda out: os.truncate(out / "scenario.yaml", 6 << 30), verified,
+        lambda out: with_holes(out / "scenario.yaml"), verified,
     ),
-    "a table of six gigabytes of holes": (
-        lambda out: os.truncate(out / "rounds.csv", 6 << 30), compared,
-    ),
-    "a log of six gigabytes of holes": (
-        lambda out: os.truncate(out / SEED / "log.jsonl", 6 << 30), resumed,
-    ),
-    "a model of six gigabytes of holes": (lambda out: os.truncate(out / MODEL, 6 << 30), loaded),
+    "a table of six gigabytes of holes": (lambda out: with_holes(out / "rounds.csv"), compared),
+    "a log of six gigabytes of holes": (lambda out: with_holes(out / SEED / "log.jsonl"), resumed),
+    "a model of six gigabytes of holes": (lambda out: with_holes(out / MODEL), loaded),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import shutil
 
 import pandas as pd
@@ -44,19 +45,16 @@ def test_a_table_gives_back_the_texts_that_were_written(folder, texts):
     assert ["" if pd.isna(text) else text for text in back(folder, "method", texts)] == texts
 
 
-@settings(deadline=None, max_examples=25)
-@given(
-    st.lists(st.floats(allow_nan=False), min_size=1, max_size=4),
-    st.sampled_from(["train_loss", "client"]),
-)
-def test_numbers_are_never_guarded(folder, numbers, column):
-    assert back(folder, column, numbers) == numbers
-    assert "'" not in (folder / "rounds.csv").read_text()
+def test_numbers_are_never_guarded(folder):
+    numbers = [-0.5, 1e300, -math.inf, 5e-324]
+    for column in ("train_loss", "client"):
+        assert back(folder, column, numbers) == numbers
+        assert "'" not in (folder / "rounds.csv").read_text()
 
 
 def test_clients_that_are_called_like_formulas_stay_text(folder):
     assert back(folder, "client", ["-0.5", "'=1", "=1", "a"]) == ["-0.5", "'=1", "=1", "a"]
-    assert back(folder, "client", ["-0.5"]) == ["-0.5"] and back(folder, "client", [-0.5]) == [-0.5]
+    assert back(folder, "client", ["-0.5"]) == ["-0.5"]
 
 
 def test_tables_of_earlier_versions_keep_their_apostrophes(folder):

@@ -20,6 +20,7 @@ from tff_sets import written as tff_written
 import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
+from fedsim.data import prepare
 from fedsim.errors import DataError
 from fedsim.scenario import read
 
@@ -45,9 +46,8 @@ def npz(folder, **members):
 
 
 def table(folder, cell: bytes, header: bytes = b"ward", name="t.csv", **keys):
-    rows = b"".join(
-        b"%d,%d,%s\n" % (i, i % 2, cell if i == ROWS - 1 else b"b") for i in range(ROWS)
-    )
+    cells = [b"b"] * (ROWS - 1) + [cell]
+    rows = b"".join(b"%d,%d,%s\n" % (i, i % 2, cell) for i, cell in enumerate(cells))
     (folder / name).write_bytes(b"a,y," + header + b"\n" + rows)
     return {"kind": "csv", "path": name, **keys}
 
@@ -105,10 +105,8 @@ def images(folder, place: bytes):
 
 
 def leaf(folder, user="b", label: object = 1):
-    users = {
-        "a": ([[0.5, 1.0]] * ROWS, [type(label)("0")] * ROWS),
-        user: ([[0.5, 2.0]] * ROWS, [label] * ROWS),
-    }
+    x = [[0.5, 1.0]] * ROWS
+    users = {"a": (x, [type(label)("0")] * ROWS), user: (x, [label] * ROWS)}
     leaf_written(folder / "set", "train", users)
     return {"kind": "leaf", "path": "set"}
 
@@ -166,19 +164,15 @@ def test_a_bad_name_is_refused_where_data_are_read(title, tmp_path, monkeypatch)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     section = CASES[title](tmp_path / "here")
+    scenario = read({"name": "x", "data": {**section, "test": 0.1}})
     with pytest.raises(DataError) as error:
-        federations_of(
-            read({"name": "x", "data": {**section, "test": 0.1}}), None, np.dtype("float32")
-        )
+        federations_of(scenario, None, np.dtype("float32"))
     assert one_line(error).startswith(section["path"].partition("/")[0])
 
 
-@pytest.mark.parametrize(
-    "text", ['{"0": [0, 1], "b\\ud800": [2]}', '{"0": [0, 1], "b\\udce4": [2]}']
-)
-def test_a_split_with_a_bad_name_is_refused(text, tmp_path, monkeypatch):
+def test_a_split_with_a_bad_name_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.json").write_text(text)
+    (tmp_path / "s.json").write_text('{"0": [0, 1], "b\\ud800": [2]}')
     with pytest.raises(DataError) as error:
         FAMILIES["partition"]["file"](path="s.json")
     assert one_line(error).startswith("s.json: client 'b")
@@ -199,11 +193,13 @@ def test_samples_of_a_program_are_no_exception(name):
         "columns": {"columns": {"s\ud800": fields["y"]}},
     }.get(name, {name: bad})
     for kind in (str, object):
-        arrays = fedsim.Arrays(
-            **{k: np.array(v, kind) if v is bad else v for k, v in fields.items()}
-        )
+        typed = {k: np.array(v, kind) if v is bad else v for k, v in fields.items()}
         with pytest.raises(DataError, match=r"\\ud800' is not UTF-8 text"):
-            fedsim.run({"name": "own", "rounds": 1}, data=arrays)
-    frame = pd.DataFrame({"x": range(n), "y": [0, 1, 0, 1], "client": pd.Series(bad, dtype=object)})
+            prepare(fedsim.Arrays(**typed), test=0.0, seed=0, dtype=np.dtype("float32"))
+
+
+def test_a_frame_is_no_exception():
+    bad = pd.Series(["a", "b", "c", "d\ud800"], dtype=object)
+    frame = pd.DataFrame({"x": range(4), "y": [0, 1, 0, 1], "client": bad})
     with pytest.raises(DataError, match=r"column 'client': row 3: 'd\\ud800'"):
         fedsim.run({"name": "own", "rounds": 1}, data=frame)

@@ -120,11 +120,10 @@ def test_sets_of_datasets_become_the_same_tokens(tmp_path):
         lines.writerows([rows, *zip(*rows.values(), strict=True)])
 
     by_bytes = tokenizer("bytes")
+    of_table = {"path": str(tmp_path / "t.csv"), "column": "text"}
     for keys, of_text in (({}, {}), ({"target": "answer"}, {"answer": "answer"})):
         arrays = reader("huggingface")(folder, tokenizer=by_bytes, length=5, **keys)
-        table = reader("text")(
-            str(tmp_path / "t.csv"), column="text", tokenizer=by_bytes, length=5, **of_text
-        )
+        table = reader("text")(**of_table, tokenizer=by_bytes, length=5, **of_text)
         np.testing.assert_array_equal(arrays.x, table.x)
         np.testing.assert_array_equal(arrays.y, table.y)
         assert arrays.client.tolist() == table.client.tolist()
@@ -164,23 +163,14 @@ def test_without_the_package_a_line_says_how_to_install_it(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("sections", "expected"),
+    ("edit", "expected"),
     [
-        (
-            {"data": {"kind": "digits", "tokenizer": "bytes"}},
-            "data.tokenizer: digits has no texts, which become tokens; leave it out",
-        ),
-        (
-            {"data": {"kind": "text", "path": "none.txt", "tokenizer": "byte"}},
-            "data.tokenizer: should be bytes",
-        ),
-        (
-            {"data": "digits", "evaluate": {"metric": "test_perplexity"}},
-            "test_perplexity is for samples in which every token has a label; write test_loss",
-        ),
+        ("data.tokenizer=bytes", "data.tokenizer: digits has no texts, which become tokens; leave"),
+        ("data={kind: text, path: a, tokenizer: byte}", "data.tokenizer: should be bytes"),
+        ("evaluate.metric=test_perplexity", "is for samples in which every token has a label; w"),
     ],
 )
-def test_what_does_not_fit_is_refused(sections, expected):
+def test_what_does_not_fit_is_refused(edit, expected):
     with pytest.raises(ScenarioError) as caught:
-        fedsim.run({"name": "refused", **sections})
+        fedsim.run({"name": "refused", "data": {"kind": "digits"}}, edits=[edit])
     assert expected in str(caught.value)
