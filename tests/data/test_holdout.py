@@ -17,7 +17,7 @@ HEART = {"kind": "heart_disease", "drop": ["slope", "ca", "thal"], "missing": "d
 
 
 def scenario(**data):
-    return {"name": "held", "rounds": 1, "model": "logistic", "data": data}
+    return {"name": "held", "rounds": 0, "model": "logistic", "data": data}
 
 
 def federation(**data):

@@ -79,12 +79,13 @@ def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
     assert (o["clients"], o["clients_without_samples"], o["samples"], o["labels"]) == (3, 1, 8, 2)
     assert (o["samples_min"], o["samples_median"], o["samples_max"]) == (0, 4, 4)
     assert o["samples_gini"] == pytest.approx(1 / 3)  # Σ|n_i − n_j| / (2 N Σ n) = 16 / 48
+    assert overall_skew(counted([[0]] * 99 + [[5]]))["samples_gini"] == pytest.approx(0.99)
     assert o["samples_cv"] == pytest.approx(np.sqrt(0.5))
     assert o["classes_mean"] == 1.5
     assert o["total_variation_mean"] == o["total_variation_max"] == pytest.approx(3 / 8)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(tables)
 def test_a_random_deal_has_the_distance_that_the_hypergeometric_distribution_foretells(counts):
     held = counted(counts)
@@ -104,11 +105,6 @@ def test_an_iid_partition_is_as_skewed_as_a_random_deal_and_a_dirichlet_one_much
     dirichlet = heterogeneity(federation(root / "scenarios/dirichlet.yaml")).overall
     assert iid["total_variation_mean"] == pytest.approx(iid["total_variation_iid"], abs=0.02)
     assert dirichlet["total_variation_mean"] > 1.5 * dirichlet["total_variation_iid"]
-
-
-def test_equal_clients_have_no_gini_and_one_that_has_all_nearly_one():
-    assert overall_skew(counted([[2], [2], [2]]))["samples_gini"] == 0
-    assert overall_skew(counted([[0]] * 99 + [[5]]))["samples_gini"] == pytest.approx(0.99)
 
 
 @pytest.mark.long
@@ -139,16 +135,13 @@ def test_clients_that_have_no_row_are_empty_where_it_is_said_how_many_there_are(
     assert not len(counts_of_rows(rows.head(0)).clients)
 
 
-def test_numbered_labels_are_in_the_order_of_numbers():
+def test_numbered_labels_are_in_the_order_of_numbers_and_others_are_text():
     rows = pd.DataFrame({"client": [0, 0, 0], "label": ["10", "9", "2"], "samples": [1, 2, 3]})
     assert counts_of_rows(rows).labels == [2, 9, 10]
     assert counts_of_rows(rows).samples.tolist() == [[3, 2, 1]]
-
-
-@pytest.mark.parametrize("odd", ["inf", "1e300", "0.5", "</script>", float("nan")])
-def test_labels_that_are_no_whole_numbers_are_text(odd):
-    rows = pd.DataFrame({"client": [0, 0], "label": [odd, "2"], "samples": [1, 2]})
-    assert sorted(counts_of_rows(rows).labels) == sorted([str(odd), "2"])
+    for odd in ("inf", "1e300", "0.5", "</script>", float("nan")):
+        rows = pd.DataFrame({"client": [0, 0], "label": [odd, "2"], "samples": [1, 2]})
+        assert sorted(counts_of_rows(rows).labels) == sorted([str(odd), "2"])
 
 
 def test_everything_becomes_json_without_nan():

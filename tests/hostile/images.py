@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from encoded import FORM, encoded, image_column, png_of, saved, typed
+from encoded import FORM, chunk, encoded, image_column, png_of, saved, typed
 from hostile.registry import attacks, canary, opened, pickled
 
 GREY = encoded(np.arange(64, dtype=np.uint8).reshape(8, 8))
@@ -17,10 +17,8 @@ GREY = encoded(np.arange(64, dtype=np.uint8).reshape(8, 8))
 
 def text_bomb() -> bytes:
     """A PNG with 8 MB of compressed text in front of its pixels."""
-    data = b"a\0\0" + zlib.compress(bytes(8 << 20))
-    length, checksum = len(data), zlib.crc32(b"zTXt" + data)
-    chunk = length.to_bytes(4, "big") + b"zTXt" + data + checksum.to_bytes(4, "big")
-    return GREY[:33] + chunk + GREY[33:]
+    text = chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(8 << 20)))
+    return GREY[:33] + text + GREY[33:]
 
 
 IMAGES: dict[str, Callable[[Path], bytes]] = {

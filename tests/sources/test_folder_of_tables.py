@@ -32,11 +32,7 @@ def folder(path, **tables):
 
 def scenario(path, **data):
     section = {"kind": "csv", "path": path, "target": "ill", "test": 0, **data}
-    return {"name": "wards", "rounds": 1, "data": section, "model": "logistic"}
-
-
-def run(path, **data):
-    return fedsim.run(scenario(path, **data), progress=False)
+    return {"name": "wards", "rounds": 0, "data": section, "model": "logistic"}
 
 
 def federation(path, **data):
@@ -73,7 +69,8 @@ def test_each_client_is_brought_to_its_own_scale(tmp_path):
     """Predictions too, by the names of columns, with truth values as pandas reads them."""
     a, b = "1,FALSE,0\n3,TRUE,1\n", "100,TRUE,0\n300,TRUE,1\n"
     path = folder(tmp_path, a=f"age,flag,ill\n{a}", b=f"age,flag,ill\n{b}")
-    result = run(path, standardize=True, statistics="client")
+    weights = {"W": np.arange(6.0).reshape(3, 2) ** 2, "b": np.zeros(2)}
+    result = fedsim.run(scenario(path, standardize=True, statistics="client"), params=weights)
     x = result.experiment.plans[0].federation.train.x
     assert np.array_equal(x, [[-1, 1, 0], [1, 0, 1], [-1, 0, 1], [1, 0, 1]])
     new = pd.DataFrame({"flag": [True], "age": [200]})
@@ -116,7 +113,7 @@ def test_a_folder_without_a_table_is_refused(tmp_path):
 def test_statistics_of_each_client_need_clients_that_are_named(tmp_path):
     path = folder(tmp_path, a=ROME, b=ROME)
     with pytest.raises(ScenarioError, match=r"data\.statistics: client needs the clients"):
-        run(path, statistics="client", standardize=True, partition="iid", clients=2)
+        federation(path, statistics="client", standardize=True, partition="iid", clients=2)
 
 
 def test_a_folder_is_described_with_the_section_that_reads_it(tmp_path):

@@ -186,10 +186,8 @@ def test_sizes_and_channels(tmp_path):
     mixed = [encoded(PIXELS[0]), encoded(RNG.integers(0, 256, (7, 5, 3), np.uint8), "JPEG")]
     table = typed(pa.table({"image": image_column(mixed), "label": [0, 1]}), {"image": FORM})
     path = saved(table, tmp_path)
-    sizes = r"images of 2 sizes.*: 6 x 5 \(1\), 7 x 5 \(1\); write size: \[height, width\]"
-    with pytest.raises(DataError, match=sizes):
+    with pytest.raises(DataError, match=r"images of 2 sizes.*: 6 x 5 \(1\), 7 x 5 \(1\); write"):
         huggingface(path)
-    assert huggingface(path, size=[4, 3]).x.shape == (2, 4, 3, 3)
     assert huggingface(path, size=[4, 3], channels=1).x.shape == (2, 4, 3, 1)
 
 

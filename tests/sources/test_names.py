@@ -13,7 +13,6 @@ import workbooks
 from conftest import own_kinds_of
 from encoded import FORM, classes, encoded, image_column, saved, typed
 from leaf_sets import written as leaf_written
-from test_image_files import binary, mnist, records
 from tff_sets import emnist
 from tff_sets import written as tff_written
 
@@ -111,10 +110,9 @@ def leaf(folder, user="b", label: object = 1):
     return {"kind": "leaf", "path": "set"}
 
 
-def beside(folder, kind: str, write):
-    """A set of which one more file has a bad name."""
+def of_file(folder, kind: str):
+    """A folder in which a file has a bad name."""
     (folder / "set").mkdir()
-    write(folder / "set")
     with open(os.fsencode(folder) + b"/set/" + LATIN, "wb"):
         pass
     return {"kind": kind, "path": "set"}
@@ -133,13 +131,9 @@ CASES = {  # reader: what has the bad name -> what writes the file and gives its
     "imagefolder: class": lambda f: images(f, LATIN),
     "leaf: user": lambda f: leaf(f, user="b\ud800"),
     "leaf: label": lambda f: leaf(f, label="b\udce4"),
-    "idx: a file": lambda f: beside(f, "idx", mnist),
-    "cifar10: a file": lambda f: beside(
-        f, "cifar10", lambda p: (p / "data_batch_1.bin").write_bytes(binary(*records(9, 1, 10)))
-    ),
-    "cifar100: a file": lambda f: beside(
-        f, "cifar100", lambda p: (p / "train.bin").write_bytes(binary(*records(9, 2, 20)))
-    ),
+    "idx: a file": lambda f: of_file(f, "idx"),
+    "cifar10: a file": lambda f: of_file(f, "cifar10"),
+    "cifar100: a file": lambda f: of_file(f, "cifar100"),
     "tff_hdf5: client": lambda f: client_of(f / "w.h5", LATIN),
 }
 NAMELESS = {"medmnist"}  # archives of numbers

@@ -324,14 +324,9 @@ def test_scales_that_differ_by_orders_get_a_remark():
     )
     sparse = np.zeros((1000, 2), np.float32)
     sparse[0, 0], sparse[:500, 1] = 255, 255
-    for title, features in (
-        ("one feature", x[:, :1]),
-        ("a constant", x[:, 2:]),
-        ("no samples", x[:0]),
-        ("images", x.reshape(9, 3, 1)),
-        ("flat pixels: one range, however rare", sparse),
-    ):
-        assert scale_remark(features, None) == "", title
+    one_feature, a_constant, images = x[:, :1], x[:, 2:], x.reshape(9, 3, 1)
+    for features in (one_feature, a_constant, x[:0], images, sparse):  # pixels have one range
+        assert scale_remark(features, None) == ""
     for section, count in (({}, 1), ({"standardize": True}, 0)):
         scenario, f = federation(Arrays(x, np.arange(9) % 2), clients=2, **section)
         assert len(data_warnings(scenario, f)) == count
