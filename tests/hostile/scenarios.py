@@ -22,10 +22,7 @@ TEXTS = {
     "an integer of 200,000 digits": HEAD + "rounds: " + "9" * 200_000 + "\n",
     "a number that takes long to recognise": HEAD + "rounds: " + "1_" * 100_000 + "x\n",
     "a method that takes long to recognise": HEAD + "method: 'krum(" + "a=1," * 40_000 + "'\n",
-    "50,000 words for numbers": HEAD
-    + "cohort: {kind: listed, rounds: [["
-    + "a, " * 50_000
-    + "]]}\n",
+    "50,000 words": HEAD + "cohort: {kind: listed, rounds: [[" + "a, " * 50_000 + "]]}\n",
     "terminal commands, escaped": 'name: "\\e]0;owned\\a"\ndata: digits\n',
     "a lone surrogate": 'name: "\\ud800"\ndata: digits\n',
     "a call as a kind": (

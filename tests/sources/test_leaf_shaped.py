@@ -22,10 +22,6 @@ SHAKESPEARE = {
 }
 
 
-def sizes_of(arrays) -> np.ndarray:
-    return np.bincount(arrays.client)
-
-
 @pytest.mark.parametrize(
     ("make", "published", "part", "small"),
     [
@@ -38,7 +34,7 @@ def test_samples_vary_between_users_as_in_leaf(make, published, part, small):
     default = inspect.signature(make).parameters["mean"].default
     assert default * published["users"] == pytest.approx(published["samples"], rel=0.01)
     mean = default / part
-    sizes = sizes_of(make(mean=mean, **small))
+    sizes = np.bincount(make(mean=mean, **small).client)
     assert len(sizes) == published["users"] and sizes.min() >= 1
     error = published["variation"] / np.sqrt(len(sizes))
     assert sizes.mean() / mean == pytest.approx(1, abs=4 * error)

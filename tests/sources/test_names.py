@@ -35,9 +35,6 @@ def raw(*codes: int) -> np.ndarray:
     return values.view("<U2").reshape(-1)
 
 
-HALF_OF_A_PAIR, BEYOND_UNICODE = (97, 0xD800), (97, 0x110000)  # code points
-
-
 def npz(folder, **members):
     x, y = np.arange(2.0 * ROWS).reshape(ROWS, 2), np.arange(ROWS) % 2
     np.savez(folder / "w.npz", **{"x": x, "y": y, **members})
@@ -119,8 +116,8 @@ def of_file(folder, kind: str):
 
 
 CASES = {  # reader: what has the bad name -> what writes the file and gives its section
-    "npz: client, half of a pair": lambda f: npz(f, client=raw(*HALF_OF_A_PAIR)),
-    "npz: client, beyond Unicode": lambda f: npz(f, client=raw(*BEYOND_UNICODE)),
+    "npz: client, half of a pair": lambda f: npz(f, client=raw(97, 0xD800)),
+    "npz: client, beyond Unicode": lambda f: npz(f, client=raw(97, 0x110000)),
     "npz: client, bytes": lambda f: npz(f, client=np.array([b"b"] * (ROWS - 1) + [LATIN])),
     "csv: client": lambda f: table(f, LATIN, client="ward"),
     "text: client": lambda f: table(f, HALF, b"client") | {"kind": "text", "column": "a"},

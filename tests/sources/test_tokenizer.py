@@ -9,16 +9,13 @@ import pytest
 
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
+from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.sources.tokenizer import pairs_as_sequences, tokenizer, with_marks
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 TEXTS = ["", "a", "naïve café 🦊\n\t\0", "ab" * 300, "日本語 mixed with ASCII"]
-
-
-def reader(kind: str):
-    return fedsim.compose.FAMILIES["dataset"][kind]
 
 
 def test_bytes_come_back_exactly():
@@ -123,14 +120,14 @@ def test_sets_of_datasets_become_the_same_tokens(tmp_path):
     by_bytes = tokenizer("bytes")
     of_table = {"path": str(tmp_path / "t.csv"), "column": "text"}
     for keys, of_text in (({}, {}), ({"target": "answer"}, {"answer": "answer"})):
-        arrays = reader("huggingface")(folder, tokenizer=by_bytes, length=5, **keys)
-        table = reader("text")(**of_table, tokenizer=by_bytes, length=5, **of_text)
+        arrays = FAMILIES["dataset"]["huggingface"](folder, tokenizer=by_bytes, length=5, **keys)
+        table = FAMILIES["dataset"]["text"](**of_table, tokenizer=by_bytes, length=5, **of_text)
         np.testing.assert_array_equal(arrays.x, table.x)
         np.testing.assert_array_equal(arrays.y, table.y)
         assert arrays.client.tolist() == table.client.tolist()
         assert arrays.client_test.tolist() == ["y"] and arrays.labels == table.labels
     with pytest.raises(fedsim.DataError, match="features: no column 'txt'; did you mean 'text'"):
-        reader("huggingface")(folder, features=["txt"], tokenizer=by_bytes)
+        FAMILIES["dataset"]["huggingface"](folder, features=["txt"], tokenizer=by_bytes)
 
 
 @pytest.mark.long
