@@ -151,6 +151,9 @@ def test_blanks_are_counted_and_filled(tmp_path):
     x = np.where(np.arange(40.0)[:, None] > 37, np.nan, 1.0)
     np.savez(tmp_path / "w.npz", x=x, y=LABELS)
     assert describe(str(tmp_path / "w.npz"))["missing"] == {"feature 0": 2}
+    np.savez(tmp_path / "w.npz", x=np.full((40, 1), np.inf), y=LABELS)
+    with pytest.raises(DataError, match="x: row 0 is not finite"):
+        describe(str(tmp_path / "w.npz"))
 
 
 def test_ids_of_samples_are_no_clients(tmp_path):

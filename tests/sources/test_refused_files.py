@@ -112,6 +112,7 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
     ],
     "csv": [
         ("nothing", "t.csv", b"", "empty: expected a header with column names"),
+        ("an empty line", "t.csv", b"\n", "empty: expected a header with column names"),
         ("nothing, gzipped", "t.csv.gz", gzip.compress(b""), "empty: expected a header"),
         ("a long row", "t.csv", b"a,y\n1,0\n3,1,1\n", "Expected 2 fields in line 3, saw 3"),
         ("two encodings", "t.csv", b"a,y\n1,0\nk\xe4se,1\n", "line 3: not UTF-8 text: byte 0xe4; "),

@@ -101,6 +101,8 @@ def test_folders(tmp_path):
     with pytest.raises(DataError, match="holds fed_emnist, fed_emnist_digitsonly; choose one with"):
         read(tmp_path / "d")
     assert len(read(tmp_path / "d", split="fed_emnist").y) == 10
+    with pytest.raises(DataError, match="split: none is called 'x'; there are fed_emnist"):
+        read(tmp_path / "d", split="x")
     with pytest.raises(DataError, match="not the expected file"):
         read(tmp_path / "d/fed_emnist_train.h5", sha256="0" * 64)
 
