@@ -1,9 +1,7 @@
 """Damage to the files of a killed run: flipped bits, lost ends, moved blocks, missing files."""
 
-import itertools
 import shutil
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +18,10 @@ def killed_run(folder: Path) -> dict[str, str]:
     """Kill a run in its third commit, so that two are left; return an undisturbed run's bits."""
     with Disk(folder.with_name("undisturbed")) as disk:
         fedsim.run(SCENARIO, out=folder.with_name("undisturbed"))
-    renames = [
-        n
-        for n, step in enumerate(disk.trace, 1)
-        if step.name == "replace" and "/state-" in step.path
-    ]
+    is_commit = [step.name == "replace" and "/state-" in step.path for step in disk.trace]
+    third = np.flatnonzero(is_commit)[2]
     try:
-        with Disk(folder, at=renames[2] - 1):
+        with Disk(folder, at=int(third)):
             fedsim.run(SCENARIO, out=folder)
     except Killed:
         return bits(folder.with_name("undisturbed"))
@@ -75,18 +70,7 @@ def exchange(data: bytearray, rng: np.random.Generator, other: bytes) -> bytearr
     return bytearray(other)
 
 
-DAMAGES: tuple[Callable, ...] = (
-    flip,
-    flip,
-    flip,
-    cut,
-    lengthen,
-    blank,
-    splice,
-    splice,
-    leave_out,
-    exchange,
-)
+DAMAGES = (flip, flip, flip, cut, lengthen, blank, splice, splice, leave_out, exchange)
 
 
 def _block(data: bytes | bytearray, rng: np.random.Generator) -> tuple[int, int]:
@@ -109,7 +93,7 @@ def damage(folder: Path, rng: np.random.Generator) -> str:
 def trials(template: Path, expected: dict[str, str], scratch: Path, seed: int, count: int):
     """Damage and resume copies of a killed run; yield each damage and its outcome, or raise."""
     rng = np.random.default_rng(seed)
-    for _ in itertools.repeat(None, count):
+    for _ in range(count):
         shutil.copytree(template, scratch)
         done = damage(scratch, rng)
         try:

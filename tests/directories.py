@@ -35,11 +35,8 @@ def tiny(resident_mb: float = 256.0, **sections) -> dict:
 
 def bits(folder: Path) -> dict[str, str]:
     """SHA-256 by name of the files that are equal in the directories of two equal runs."""
-    models = sorted(path.name for path in folder.glob("model.*"))
-    return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in (*TABLES, *models)
-    }
+    names = (*TABLES, *sorted(path.name for path in folder.glob("model.*")))
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -56,11 +53,8 @@ def rehashed(folder: Path, **changes: Any) -> None:
 
 def leftovers(folder: Path) -> list[str]:
     """The files that no run may leave behind."""
-    return [
-        path.name
-        for path in folder.rglob("*")
-        if path.name == ".lock" or path.name.endswith(".tmp")
-    ]
+    names = [path.name for path in folder.rglob("*")]
+    return [name for name in names if name == ".lock" or name.endswith(".tmp")]
 
 
 def whole(folder: Path, expected: dict[str, str]) -> None:
@@ -68,13 +62,10 @@ def whole(folder: Path, expected: dict[str, str]) -> None:
     assert bits(folder) == expected
     assert leftovers(folder) == []
     assert all(len(list(seed.glob("state-*"))) <= 2 for seed in folder.glob("checkpoints/*"))
-    for newest in {
-        path.parent: path for path in sorted(folder.glob("checkpoints/*/state-*.ckpt"))
-    }.values():
-        log, text = (
-            decode(newest.read_bytes()).values["log"],
-            (newest.parent / "log.jsonl").read_bytes(),
-        )
+    commits_in_order = sorted(folder.glob("checkpoints/*/state-*.ckpt"))
+    for newest in {path.parent: path for path in commits_in_order}.values():
+        log = decode(newest.read_bytes()).values["log"]
+        text = (newest.parent / "log.jsonl").read_bytes()
         assert (log["length"], log["sha256"]) == (len(text), hashlib.sha256(text).hexdigest())
 
 
@@ -92,18 +83,8 @@ def written(scenario: dict, path: Path) -> Path:
 
 def command(scenario: Path, out: Path, *words: str) -> list[str]:
     """The command line of `fedsim run`."""
-    return [
-        sys.executable,
-        "-m",
-        "fedsim.cli",
-        "run",
-        str(scenario),
-        "--out",
-        str(out),
-        "--quiet",
-        "--no-pictures",
-        *words,
-    ]
+    run = [sys.executable, "-m", "fedsim.cli", "run", str(scenario), "--out", str(out)]
+    return [*run, "--quiet", "--no-pictures", *words]
 
 
 def started(scenario: Path, out: Path, *words: str, **options) -> subprocess.Popen:

@@ -21,37 +21,29 @@ def encoded(pixels: np.ndarray, form: str = "PNG", **options: Any) -> bytes:
     return file.getvalue()
 
 
+def chunk(kind: bytes, data: bytes) -> bytes:
+    """A part of a PNG."""
+    checksum = zlib.crc32(kind + data)
+    return len(data).to_bytes(4, "big") + kind + data + checksum.to_bytes(4, "big")
+
+
 def png_of(width: int, height: int, body: bytes = b"") -> bytes:
     """A grey PNG of 8 bits whose header claims any size."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
-        )
-
     header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 0, 0, 0, 0])
     end = chunk(b"IDAT", zlib.compress(body)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + end
 
 
-def image_column(images: list[bytes | None], paths: bool = False) -> pa.Array:
+def image_column(images: list[bytes | None]) -> pa.Array:
     """Images as `datasets` stores them."""
-    structs = [
-        {"bytes": image, "path": "a.png" if image is None or paths else None} for image in images
-    ]
+    structs = [{"bytes": image, "path": "a.png" if image is None else None} for image in images]
     return pa.array(structs, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
 
 
 def typed(table: pa.Table, types: dict[str, Any]) -> pa.Table:
     """A table with the metadata that `datasets` writes about its columns."""
-    info = {
-        "info": {
-            "features": {
-                **{n: {"dtype": "x", "_type": "Value"} for n in table.column_names},
-                **types,
-            }
-        }
-    }
+    features = {name: {"dtype": "x", "_type": "Value"} for name in table.column_names} | types
+    info = {"info": {"features": features}}
     return table.replace_schema_metadata({"huggingface": json.dumps(info)})
 
 
@@ -78,11 +70,8 @@ def saved(table: pa.Table, folder: Path, shards: int = 1, **options: Any) -> str
     names = [f"data-{i:05}-of-{shards:05}.arrow" for i in range(shards)]
     for i, name in enumerate(names):
         streamed(table.slice(i * step, step), folder / name, **options)
-    state = {
-        "_data_files": [{"filename": name} for name in names],
-        "_fingerprint": "0",
-        "_split": None,
-    }
+    files = [{"filename": name} for name in names]
+    state = {"_data_files": files, "_fingerprint": "0", "_split": None}
     info = json.loads(table.schema.metadata[b"huggingface"])["info"]
     (folder / "state.json").write_text(json.dumps(state))
     (folder / "dataset_info.json").write_text(json.dumps({"citation": "", **info}))

@@ -68,18 +68,16 @@ def scenario(case: dict, **sections) -> dict:
     everybody = list(range(len(case["inputs"]["sizes"])))
     p = case["params"]
     rounds = case["inputs"].get("part") or [everybody] * p.get("rounds", 1)
-    lr = next(
-        p[name] for name in ("lr", "eta_bar", "gamma_w", "eta0") if name in p
-    )  # papers' names
-    client = {"lr": lr, "batch": "full", "steps": p.get("local_steps", 1)}
-    defaults = {
+    names_of_papers = ("lr", "eta_bar", "gamma_w", "eta0")
+    lr = next(p[name] for name in names_of_papers if name in p)
+    return {
         "name": "oracle",
         "rounds": len(rounds),
         "cohort": {"kind": "listed", "rounds": rounds},
-        "client": client,
+        "client": {"lr": lr, "batch": "full", "steps": p.get("local_steps", 1)},
         "numerics": {"dtype": "float64"},
+        **sections,
     }
-    return {**defaults, **sections}
 
 
 def trajectory(scenario: dict, **door) -> tuple[list[np.ndarray], "fedsim.Result"]:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.data import Arrays, Pool, federate, iid, natural, prepare
-from fedsim.data.splits import Samples
 from fedsim.errors import DataError, PartitionError
 from fedsim.scenario import read
 from fedsim.sources.ids import number_ids
@@ -53,10 +52,7 @@ TWO = Arrays(np.zeros((2, 2)), np.zeros(2, int))
         (TWO._replace(x_test=np.zeros((2, 2))), "without y_test"),
         (TWO._replace(y_test=np.zeros(2, int)), "without x_test"),
         (TWO._replace(x_test=np.zeros((2, 3)), y_test=np.zeros(2, int)), "samples have shape"),
-        (
-            TWO._replace(y=np.zeros(2), x_test=np.zeros((2, 2)), y_test=np.zeros((2, 1))),
-            "y_test: targets",
-        ),
+        (TWO._replace(y=np.zeros(2), x_test=TWO.x, y_test=np.zeros((2, 1))), "y_test: targets"),
         (Arrays(np.zeros((2, 2)), np.array([0.5, np.inf])), "y: row 1 is not finite"),
     ],
 )
@@ -68,26 +64,18 @@ def test_faults_are_named_with_their_row(arrays, said):
 def test_a_label_may_stand_in_the_test_set_alone():
     arrays = Arrays(np.zeros((3, 2)), np.array([0, 1, 0]), None, np.zeros((1, 2)), np.array([4]))
     sets, classes = prepare(arrays, test=0.5, seed=0, dtype=F32)
-    assert (
-        classes == 5 and len(sets.train.x) == 3 and len(sets.test.x) == 1
-    )  # its own test set, none is cut
+    assert classes == 5
+    assert len(sets.train.x) == 3 and len(sets.test.x) == 1  # its own test set, none is cut
 
 
-@settings(deadline=None, max_examples=25)
-@given(
-    st.integers(30, 200),
-    st.integers(1, 6),
-    st.floats(0, 0.4),
-    st.floats(0, 0.4),
-    st.integers(0, 5),
-    st.floats(0, 0.9),
-    st.integers(0, 3),
-)
-def test_sets_never_overlap_and_lose_nothing(
-    n, classes, test, validation, server, client_test, seed
-):
+SHARE = st.floats(0, 0.4)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(30, 200), SHARE, SHARE, st.integers(0, 5), st.floats(0, 0.9), st.integers(0, 3))
+def test_sets_never_overlap_and_lose_nothing(n, test, validation, server, client_test, seed):
     split = {"test": test, "validation": validation, "server": server, "seed": seed, "dtype": F32}
-    sets, found = prepare(numbered_samples(n, classes), **split)
+    sets, found = prepare(numbered_samples(n), **split)
     parts = iid()(Pool(sets.train.y, found), 3, np.random.default_rng(seed))
     f = federate(sets, found, parts, client_test, np.random.default_rng(seed))
     held = (f.train.x[holders.indices] for holders in (f.holders, f.test_holders))
@@ -95,16 +83,11 @@ def test_sets_never_overlap_and_lose_nothing(
     assert sum(map(len, pieces)) == n and set.union(*map(numbers, pieces)) == set(range(n))
     assert len(f.test.x) == round(n * test) and len(f.server.x) == server
     assert len(f.validation.x) == round((n - len(f.test.x)) * validation)
-    again, _ = prepare(numbered_samples(n, classes), **split)
-    same = lambda a, b: all(map(same, a, b)) if isinstance(a, Samples) else np.array_equal(a, b)
-    assert all(map(same, sets, again))
 
 
 def test_all_splits_before_the_partition_are_stratified():
-    y = np.repeat(np.arange(4), [400, 300, 200, 100])
-    sets, _ = prepare(
-        Arrays(np.zeros((1000, 1)), y), test=0.2, validation=0.25, server=60, seed=7, dtype=F32
-    )
+    arrays = Arrays(np.zeros((1000, 1)), np.repeat(np.arange(4), [400, 300, 200, 100]))
+    sets, _ = prepare(arrays, test=0.2, validation=0.25, server=60, seed=7, dtype=F32)
     assert np.bincount(sets.test.y).tolist() == [80, 60, 40, 20]
     assert np.bincount(sets.validation.y).tolist() == [80, 60, 40, 20]
     assert np.bincount(sets.server.y).tolist() == [24, 18, 12, 6]
@@ -114,17 +97,11 @@ def test_all_splits_before_the_partition_are_stratified():
 def test_every_client_keeps_a_sample_to_train_on():
     owner = np.repeat(np.arange(4), [1, 2, 10, 100])
     sets, classes = prepare(numbered_samples(113, 2, owner), test=0.0, seed=0, dtype=F32)
-    parts = natural()(
-        Pool(sets.train.y, classes, sets.owner, sets.owners), 0, np.random.default_rng(0)
-    )
+    samples = Pool(sets.train.y, classes, sets.owner, sets.owners)
+    parts = natural()(samples, 0, np.random.default_rng(0))
     f = federate(sets, classes, parts, 0.9, np.random.default_rng(0))
     assert f.sizes.tolist() == [1, 1, 1, 10]
-    assert np.diff(f.test_holders.offsets).tolist() == [
-        0,
-        1,
-        9,
-        90,
-    ]
+    assert np.diff(f.test_holders.offsets).tolist() == [0, 1, 9, 90]
     for holders in (f.holders, f.test_holders):
         assert np.array_equal(owner[holders.indices], holders.owner)
     assert f.label_counts().sum(1).tolist() == f.sizes.tolist()
@@ -142,25 +119,19 @@ def test_nothing_left_to_train_on_is_refused():
         prepare(numbered_samples(10), test=0.99, seed=0, dtype=F32)
     with pytest.raises(PartitionError, match="12 samples, but only 10 are left"):
         prepare(numbered_samples(10), test=0.0, server=12, seed=0, dtype=F32)
-    with pytest.raises(fedsim.ScenarioError, match=r"data\.server"):
-        federations_of(
-            read({"name": "s", "data": {"kind": "digits", "server": {"samples": 5000}}}), None, F32
-        )
 
 
 def of(data: dict, seeds=(0, 1), arrays=None):
-    return federations_of(
-        read({"name": "s", "data": {"kind": "digits", **data}, "seeds": list(seeds)}), arrays, F32
-    )
+    scenario = {"name": "s", "data": {"kind": "digits", **data}, "seeds": list(seeds)}
+    return federations_of(read(scenario), arrays, F32)
 
 
 def test_each_split_follows_its_own_seed():
     data = {"validation": 0.1, "client_test": 0.2, "server": {"samples": 50}, "clients": 20}
     one, two = of(data).values()
     for name in ("train", "test", "validation", "server"):
-        assert all(a is b for a, b in zip(getattr(one, name), getattr(two, name), strict=True)), (
-            name
-        )  # held once
+        pairs = zip(getattr(one, name), getattr(two, name), strict=True)
+        assert all(a is b for a, b in pairs), name  # held once
     for name in ("holders", "test_holders"):
         assert not np.array_equal(getattr(one, name).indices, getattr(two, name).indices)
     other = of({**data, "seed": 1})[0]
@@ -173,10 +144,8 @@ def test_each_split_follows_its_own_seed():
 
 
 def test_keeping_samples_for_clients_scores_leaves_the_partition_alone():
-    plain, kept = (
-        of({"partition": "dirichlet"})[0],
-        of({"partition": "dirichlet", "client_test": 0.3})[0],
-    )
+    plain = of({"partition": "dirichlet"})[0]
+    kept = of({"partition": "dirichlet", "client_test": 0.3})[0]
     assert np.array_equal(plain.holders.offsets, kept.holders.offsets + kept.test_holders.offsets)
     assert not len(plain.test_holders.indices)
     assert plain.test_holders.offsets.tolist() == [0] * (plain.N + 1)
@@ -187,8 +156,6 @@ def test_ids_decide_unless_a_partition_is_asked_for():
     assert of({}, arrays=arrays)[0].sizes.tolist() == [20, 30, 10]
     assert of({"partition": "iid", "clients": 4}, arrays=arrays)[0].sizes.tolist() == [15] * 4
     assert of({"partition": "natural"}, arrays=arrays)[0].sizes.tolist() == [20, 30, 10]
-    with pytest.raises(fedsim.ScenarioError, match="have none"):
-        of({"partition": "natural"})
 
 
 WAYS = {  # to write the clients 10, 2 and 9
@@ -223,25 +190,12 @@ def test_ids_in_the_usual_form_alone_are_numbers():
     assert number_ids(np.array([1, "b"], object))[1] == ["1", "b"]
 
 
-@pytest.mark.parametrize("form", ["arrays", "frame", "csv"])
-def test_a_number_of_clients_beside_ids_is_refused(form, tmp_path):
-    frame = pd.DataFrame({"a": np.arange(6) / 8, "client": [3, 4] * 3, "y": [0, 1] * 3})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    data = {"arrays": Arrays(np.eye(6), np.arange(6) % 2, np.arange(6) % 2), "frame": frame}
-    section = {"kind": "csv", "path": str(tmp_path / "t.csv")} if form == "csv" else {}
-    if form == "frame":
-        section = {"kind": "supplied"}
-    with pytest.raises(
-        fedsim.ScenarioError, match=r"data\.clients: 5 clients, but the samples name 2"
-    ):
-        of({**section, "clients": 5}, arrays=data.get(form))
-    assert of({**section, "clients": 2, "test": 0}, arrays=data.get(form))[0].N == 2
-
-
-def test_samples_from_python_are_tested_on_only_when_asked():
-    arrays = numbered_samples(60)
-    assert len(of({"clients": 4}, arrays=arrays)[0].test.x) == 0
-    assert len(of({"clients": 4, "test": 0.2}, arrays=arrays)[0].test.x) == 12
+def test_a_number_of_clients_beside_ids_is_refused():
+    arrays = Arrays(np.eye(6), np.arange(6) % 2, np.arange(6) % 2)
+    said = r"data\.clients: 5 clients, but the samples name 2"
+    with pytest.raises(fedsim.ScenarioError, match=said):
+        of({"clients": 5}, arrays=arrays)
+    assert of({"clients": 2, "test": 0}, arrays=arrays)[0].N == 2
 
 
 @pytest.mark.parametrize(
@@ -266,9 +220,7 @@ def test_the_settled_section_reads_the_same(data, ids):
         ({"validation": 1.0}, "validation: should be a number from 0 to below 1, found 1.0"),
         ({"client_test": -0.1}, "client_test: should be a number from 0 to below 1, found -0.1"),
         ({"server": {"samples": -1}}, "server.samples: should be an integer of at least 0, found"),
-        ({"server": {"sample": 1}}, "server.sample: unknown key; did you mean 'samples'"),
         ({"partition": "dirichlet(min_samples=90)"}, "partition: .*min_samples at most 14"),
-        ({"partition": "quantity(alpha=1.0)"}, "partition: alpha belongs to"),
     ],
 )
 def test_refusals_name_the_key(data, said):

@@ -17,7 +17,7 @@ HEART = {"kind": "heart_disease", "drop": ["slope", "ca", "thal"], "missing": "d
 
 
 def scenario(**data):
-    return {"name": "held", "rounds": 1, "model": "logistic", "data": data}
+    return {"name": "held", "rounds": 0, "model": "logistic", "data": data}
 
 
 def federation(**data):
@@ -38,7 +38,7 @@ def test_clients_of_a_drawn_partition_are_named_by_number():
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        (["Hungry"], "no client 'Hungry'; did you mean 'Hungary'?"),
+        (["Hungry"], "no client 'Hungry'; did you mean 'Hungary'"),
         (["Mars"], "no client 'Mars'; there are Cleveland, Hungary, Oslo"),
         (["Empty"], "no client 'Empty'"),
         (["Cleveland", "Hungary", "Oslo"], "none would be left to train"),
@@ -47,17 +47,15 @@ def test_clients_of_a_drawn_partition_are_named_by_number():
 )
 def test_names_of_nobody_and_of_everybody_are_refused(chosen, said):
     names = ["Cleveland", "Hungary", "Oslo", "Empty"]
-    present = np.array([True, True, True, False])
-    with pytest.raises(PartitionError, match=said.replace("?", r"\?")):
-        clients_to_test(present, chosen, 0, names)
+    with pytest.raises(PartitionError, match=said):
+        clients_to_test(np.array([True, True, True, False]), chosen, 0, names)
 
 
 def test_each_client_is_held_out_in_turn():
     rng = np.random.default_rng(0)
     arrays = fedsim.Arrays(rng.normal(size=(30, 2)), np.arange(30) % 2, np.arange(30) % 3 + 7)
-    comparison = fedsim.compare(
-        scenario(holdout="each"), ["fedavg"], data=arrays, seeds=1, progress=False
-    )
+    each = scenario(holdout="each")
+    comparison = fedsim.compare(each, ["fedavg"], data=arrays, seeds=1, progress=False)
     texts = [f"{{clients: [{number}]}}" for number in (7, 8, 9)]
     assert comparison.summary["data.test"].tolist() == texts
     without_samples = comparison.clients[comparison.clients["samples"] == 0]
@@ -65,13 +63,12 @@ def test_each_client_is_held_out_in_turn():
     assert without_samples["data.test"].tolist() == texts
 
 
-def test_a_single_run_and_a_second_axis_are_refused(tmp_path):
+def test_a_single_run_and_a_second_axis_are_refused():
+    each = scenario(**HEART, holdout="each")
     with pytest.raises(ScenarioError, match=r"data\.holdout: each is a run for every client"):
-        fedsim.run(scenario(**HEART, holdout="each"), progress=False)
+        fedsim.run(each, progress=False)
     with pytest.raises(ScenarioError, match=r"data\.holdout: each varies data\.test"):
-        fedsim.compare(
-            scenario(**HEART, holdout="each"), ["fedavg"], vary={"data.test": [0.1, 0.2]}
-        )
+        fedsim.compare(each, ["fedavg"], vary={"data.test": [0.1, 0.2]})
 
 
 @pytest.mark.long

@@ -12,6 +12,8 @@ from test_bits import digest, random_packing
 import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.data import Skew
+from fedsim.data.shifts import groups_of
+from fedsim.disk.tables import PARTITION, to_csv
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.fleet.plan import Conditions
@@ -45,24 +47,14 @@ def link(kind, **parameters):
 
 
 def federation(*skews, data=IMAGES, seed=0, dtype="float32", **sections):
-    scenario = {
-        "name": "skews",
-        "data": {**BASE, "skew": list(skews)},
-        "seeds": [seed],
-        "numerics": {"dtype": dtype},
-        **sections,
-    }
+    section = {**BASE, "skew": list(skews)}
+    numerics = {"dtype": dtype}
+    scenario = {"name": "s", "data": section, "seeds": [seed], "numerics": numerics, **sections}
     return federations_of(read(scenario), data, np.dtype(dtype))[seed]
 
 
 def same(one, other, names=SETS) -> bool:
     return all(np.array_equal(attrgetter(name)(one), attrgetter(name)(other)) for name in names)
-
-
-def of(f, client, test=False):
-    if test:
-        return f.test_holders.of(client)
-    return f.holders.of(client)
 
 
 def test_every_skew_is_in_the_tables():
@@ -81,18 +73,12 @@ def test_without_strength_nothing_changes(kind):
 @pytest.mark.parametrize("kind", STRONG)
 def test_a_skew_is_decided_by_seed_and_client_alone(kind):
     skew = link(kind, **STRONG[kind])
-    one, again, other = (
-        federation(skew),
-        federation(skew, method="scaffold", rounds=9),
-        federation(skew, seed=1),
-    )
+    one, again = federation(skew), federation(skew, method="scaffold", rounds=9)
     assert same(one, again) and one.fingerprint() == again.fingerprint()
-    part = "x" if kind in ("feature_noise", "rotation") else "y"
-    assert not np.array_equal(getattr(one.train, part), getattr(other.train, part))
-    before = link("concept_shift" if part == "x" else "feature_noise")
-    assert np.array_equal(
-        getattr(federation(before, skew).train, part), getattr(one.train, part)
-    )  # its draws are its own
+    part = "train.x" if kind in ("feature_noise", "rotation") else "train.y"
+    assert not same(one, federation(skew, seed=1), [part])
+    before = link("concept_shift" if part == "train.x" else "feature_noise")
+    assert same(one, federation(before, skew), [part])  # its draws are its own
 
 
 @pytest.mark.parametrize("kind", STRONG)
@@ -107,29 +93,20 @@ def test_only_the_clients_own_samples_change(kind):
         assert np.array_equal(getattr(skewed, name).x * np.float32(skewed.scale), stored)
     numbers = skewed.skews[f"skew/{kind}"]
     assert len(numbers) == N
-    assert len(set(numbers.tolist())) == {
-        "label_noise": 1,
-        "concept_shift": 3,
-    }.get(kind, N)
-    assert (
-        plain.fingerprint()["data"]
-        == skewed.fingerprint()["data"]
-        != skewed.fingerprint()["partition"]
-    )
-    assert plain.fingerprint()["partition"] != skewed.fingerprint()["partition"]
+    assert len(set(numbers.tolist())) == {"label_noise": 1, "concept_shift": 3}.get(kind, N)
+    before, after = plain.fingerprint(), skewed.fingerprint()
+    assert before["data"] == after["data"] and before["partition"] != after["partition"]
 
 
 def test_own_test_samples_are_skewed_alike():
     plain, skewed = federation(), federation(link("rotation"), link("concept_shift", groups=4))
+    assert skewed.train.x.dtype == np.uint8
     for client in range(N):
-        turns, group = (
-            int(skewed.skews[f"skew/{kind}"][client]) for kind in ("rotation", "concept_shift")
-        )
-        for rows in (of(plain, client), of(plain, client, test=True)):
-            assert len(rows) and skewed.train.x.dtype == np.uint8
-            assert np.array_equal(
-                skewed.train.x[rows], np.rot90(plain.train.x[rows], turns // 90, (1, 2))
-            )
+        turns = int(skewed.skews["skew/rotation"][client]) // 90
+        group = int(skewed.skews["skew/concept_shift"][client])
+        for rows in (plain.holders.of(client), plain.test_holders.of(client)):
+            turned = np.rot90(plain.train.x[rows], turns, (1, 2))
+            assert len(rows) and np.array_equal(skewed.train.x[rows], turned)
             assert np.array_equal(skewed.train.y[rows], (plain.train.y[rows] + group) % CLASSES)
 
 
@@ -152,15 +129,12 @@ def bilinear(image, degrees):
 
 def test_other_angles_are_interpolated():
     plain, skewed = federation(), federation(link("rotation", max=40.0), dtype="float64")
-    assert skewed.train.x.dtype == np.float64
-    assert skewed.scale == 1.0
-    assert skewed.test.x.dtype == np.float64
+    assert skewed.train.x.dtype == skewed.test.x.dtype == np.float64 and skewed.scale == 1.0
     for client, angle in enumerate(skewed.skews["skew/rotation"]):
         assert 0 < abs(angle) <= 40
-        row = of(plain, client)[0]
-        np.testing.assert_allclose(
-            skewed.train.x[row], bilinear(plain.train.x[row] / 255, angle), atol=1e-12
-        )
+        row = plain.holders.of(client)[0]
+        turned = bilinear(plain.train.x[row] / 255, angle)
+        np.testing.assert_allclose(skewed.train.x[row], turned, atol=1e-12)
 
 
 def test_images_that_are_not_square_keep_their_frame():
@@ -175,47 +149,37 @@ def test_noise_grows_from_client_to_client():
     arrays = fedsim.Arrays(np.zeros((7000, 20)), np.arange(7000) % 2)
     f = federation(link("feature_noise", std=0.7), data=arrays)
     np.testing.assert_allclose(f.skews["skew/feature_noise"], 0.7 * np.arange(1, N + 1) / N)
-    measured = [f.train.x[of(f, k)].std() for k in range(N)]
+    measured = [f.train.x[f.holders.of(k)].std() for k in range(N)]
     np.testing.assert_allclose(measured, f.skews["skew/feature_noise"], rtol=0.05)
     assert not f.test.x.any()
-    uniform = federation(link("feature_noise", std=0.7, levels="uniform"), data=arrays).skews[
-        "skew/feature_noise"
-    ]
-    assert (0 < uniform).all()
-    assert (uniform < 0.7).all()
+    drawn = federation(link("feature_noise", std=0.7, levels="uniform"), data=arrays)
+    uniform = drawn.skews["skew/feature_noise"]
+    assert (0 < uniform).all() and (uniform < 0.7).all()
     assert not np.array_equal(np.sort(uniform), uniform)
 
 
 @pytest.mark.parametrize("flip", ["symmetric", "pair"])
 def test_a_share_of_the_labels_is_wrong(flip):
     arrays = fedsim.Arrays(np.zeros((14000, 1)), np.arange(14000) % CLASSES)
-    plain, noisy = (
-        federation(data=arrays),
-        federation(link("label_noise", rate=0.4, flip=flip), data=arrays),
-    )
+    plain = federation(data=arrays)
+    noisy = federation(link("label_noise", rate=0.4, flip=flip), data=arrays)
+    expected = [1, 0, 0, 0] if flip == "pair" else [0.25] * 4
     for client in range(N):
-        rows = of(plain, client)
+        rows = plain.holders.of(client)
         moved = (noisy.train.y[rows] - plain.train.y[rows]) % CLASSES
         assert abs((moved > 0).mean() - 0.4) < 0.05
         shares = np.bincount(moved, minlength=CLASSES)[1:] / max((moved > 0).sum(), 1)
-        np.testing.assert_allclose(
-            shares, [1, 0, 0, 0] if flip == "pair" else [0.25] * 4, atol=0.07
-        )
-        own = of(plain, client, test=True)
-        assert np.array_equal(noisy.train.y[own], plain.train.y[own])
+        np.testing.assert_allclose(shares, expected, atol=0.07)
+    tests = plain.test_holders.indices
+    assert np.array_equal(noisy.train.y[tests], plain.train.y[tests])
     both = federation(link("label_noise", rate=0.4, flip=flip, test=True), data=arrays)
-    assert (
-        both.train.y[plain.test_holders.indices] != plain.train.y[plain.test_holders.indices]
-    ).mean() > 0.3
-    rates = federation(link("label_noise", rate=0.4, least=0.1), data=arrays).skews[
-        "skew/label_noise"
-    ]
+    assert (both.train.y[tests] != plain.train.y[tests]).mean() > 0.3
+    ranged = federation(link("label_noise", rate=0.4, least=0.1), data=arrays)
+    rates = ranged.skews["skew/label_noise"]
     assert len(set(rates)) == N and rates.min() >= 0.1 and rates.max() <= 0.4
 
 
 def test_groups_are_of_equal_size_and_do_not_depend_on_later_clients():
-    from fedsim.data.shifts import groups_of
-
     many, few = (groups_of(3, clients, np.random.default_rng(5)) for clients in (11, 6))
     assert np.array_equal(many[:6], few)
     assert sorted(np.bincount(few)) == [2, 2, 2]
@@ -228,11 +192,8 @@ def test_what_a_client_has_stands_in_partition_csv():
     record = heterogeneity(f).rows
     for name, numbers in f.skews.items():
         assert record[name] == numbers[record["client"]].tolist()
-    from fedsim.disk.tables import PARTITION, to_csv
-
-    assert to_csv([record], PARTITION).startswith(
-        "client,label,samples,skew/label_noise,skew/rotation,skew/rotation[1]\n"
-    )
+    header = "client,label,samples,skew/label_noise,skew/rotation,skew/rotation[1]\n"
+    assert to_csv([record], PARTITION).startswith(header)
 
 
 TEXTS = fedsim.Arrays(RNG.integers(0, 9, (60, 8)), RNG.integers(0, 9, (60, 8)))
@@ -243,7 +204,6 @@ TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
     ("skew", "data", "message"),
     [
         (link("rotation"), TARGETS, "is for images [n, height, width, channels], and samples have"),
-        (link("rotation"), TEXTS, "features that are numbers, and these samples are tokens"),
         (link("feature_noise"), TEXTS, "features that are numbers, and these samples are tokens"),
         (link("label_noise"), TEXTS, "changes the label of a sample, and here every token has one"),
         (link("label_noise"), TARGETS, "changes classes, and these targets are numbers"),
@@ -296,19 +256,11 @@ def test_one_of_a_plug_in_keeps_its_contract(skew, message, own_kinds):
 
 
 def test_the_page_about_them(root, tmp_path):
-    text = (
-        (root / "docs" / "scenarios" / "clients.md")
-        .read_text()
-        .partition("<!-- skewed -->\n```yaml\n")[2]
-        .partition("```")[0]
-    )
+    page = (root / "docs" / "scenarios" / "clients.md").read_text()
+    text = page.partition("<!-- skewed -->\n```yaml\n")[2].partition("```")[0]
     (tmp_path / "skewed.yaml").write_text(text)
     f = federations_of(read(tmp_path / "skewed.yaml"), None, np.dtype("float32"))[0]
-    assert list(f.skews) == [
-        "skew/rotation",
-        "skew/label_noise",
-        "skew/concept_shift",
-    ]
+    assert list(f.skews) == ["skew/rotation", "skew/label_noise", "skew/concept_shift"]
     assert f.label_shift_periods == (10,)
     assert sorted(set(f.skews["skew/rotation"])) == [0, 90, 180, 270]
 
@@ -334,30 +286,22 @@ def test_a_plan_moves_labels_as_a_pure_function_of_the_round():
     assert plan.federation.labels_in(0) is plan.federation.labels_in(1) is plan.federation.train.y
 
 
-def drifting(**more):
-    return {
-        "name": "drift",
-        "rounds": 3,
-        "data": {
-            "kind": "supplied", "clients": 4, "test": 0.2, "client_test": 0.25,
-            "skew": [link("concept_shift", groups=2, every=2)],
-        },
-        "model": "logistic",
-        "client": {"lr": 0.4, "batch": "full", "steps": 2},
-        "numerics": {"dtype": "float64"},
-        **more,
-    }  # fmt: skip
-
-
 @pytest.mark.long
 def test_concept_shift_is_its_definition():
     """Scores of FedAvg of logistic regression in NumPy, with labels (y + g + ⌊(r − 1)/2⌋) mod C."""
     rng = np.random.default_rng(3)
     arrays = fedsim.Arrays(rng.normal(size=(120, 6)), rng.integers(0, 3, 120))
-    result = fedsim.run(drifting(), data=arrays)
-    plain = drifting()
-    plain["data"]["skew"] = []
-    f = federations_of(read(plain), arrays, np.dtype("float64"))[0]
+    section = {"kind": "supplied", "clients": 4, "test": 0.2, "client_test": 0.25}
+    scenario = {
+        "name": "drift",
+        "rounds": 3,
+        "model": "logistic",
+        "client": {"lr": 0.4, "batch": "full", "steps": 2},
+        "numerics": {"dtype": "float64"},
+    }
+    shifted = {**section, "skew": [link("concept_shift", groups=2, every=2)]}
+    result = fedsim.run({**scenario, "data": shifted}, data=arrays)
+    f = federations_of(read({**scenario, "data": section}), arrays, np.dtype("float64"))[0]
     groups = result.partition.groupby("client")["skew/concept_shift"].first().to_numpy()
     assert sorted(groups) == [0, 0, 1, 1]
     W, b = np.zeros((6, 3)), np.zeros(3)
@@ -365,7 +309,7 @@ def test_concept_shift_is_its_definition():
     for r in (1, 2, 3):
         total, sums = 0, [0.0, 0.0]
         for client in range(4):
-            rows = of(f, client)
+            rows = f.holders.of(client)
             x, y, w, c = f.train.x[rows], np.eye(3)[seen(client, rows, r)], W.copy(), b.copy()
             for _ in range(2):
                 p = np.exp(x @ w + c)
@@ -375,7 +319,7 @@ def test_concept_shift_is_its_definition():
         W, b = sums[0] / total, sums[1] / total
     np.testing.assert_allclose(result.model()["W"], W, rtol=1e-10)
     for client, accuracy in enumerate(result.clients["global_accuracy"]):
-        rows = of(f, client, test=True)
+        rows = f.test_holders.of(client)
         assert accuracy == ((f.train.x[rows] @ W + b).argmax(1) == seen(client, rows, 3)).mean()
     clean = ((f.test.x @ W + b).argmax(1) == f.test.y).mean()
     assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(clean)
@@ -408,10 +352,8 @@ def reference():
 @pytest.mark.parametrize(
     ("sections", "options"),
     [
-        ({}, {"pack": random_packing(1)}),
-        ({"numerics": {"lanes": 3, "block": 2}}, {}),
-        ({}, {"calls": 3}),
-        ({"data": {**ALL, "resident_mb": 0}}, {}),
+        ({}, {"pack": random_packing(1), "calls": 3}),
+        ({"numerics": {"lanes": 3, "block": 2}, "data": {**ALL, "resident_mb": 0}}, {}),
     ],
 )
 def test_no_bit_depends_on_how_it_is_computed(reference, sections, options):
@@ -428,7 +370,7 @@ def test_a_run_goes_on_with_the_labels_of_its_round(reference, tmp_path):
 @pytest.mark.parametrize("skew", [{"kind": "concept_shift", "groups": 3, "every": 1}, "rotation"])
 def test_seeds_side_by_side_have_their_own_samples(skew):
     data = {"kind": "digits", "clients": 6, "skew": [skew]}
-    scenario = {"name": "seeds", "rounds": 2, "data": data, "client": {"lr": 0.1, "batch": 16}}
+    scenario = {"name": "seeds", "rounds": 2, "data": data, "model": "logistic"}
     both = fedsim.run({**scenario, "seeds": [0, 1]})
     for seed in (0, 1):
         alone = fedsim.run({**scenario, "seeds": [seed]})
@@ -442,7 +384,7 @@ def test_a_method_that_knows_label_counts_knows_those_of_the_round():
         rng.normal(size=(90, 5)), np.sort(rng.integers(0, 3, 90)), client=np.arange(90) // 30
     )
     data, client = {"kind": "supplied", "test": 0}, {"kind": "fedlc", "lr": 0.3, "batch": "full"}
-    scenario = {"name": "lc", "rounds": 1, "data": data, "client": client}
+    scenario = {"name": "lc", "rounds": 1, "data": data, "model": "logistic", "client": client}
     shift = {**data, "skew": [link("concept_shift", groups=1, every=1)]}
     moving = fedsim.run({**scenario, "rounds": 2, "data": shift}, data=arrays)
     first = fedsim.run(scenario, data=arrays).model()

@@ -30,10 +30,8 @@ def written(path, text):
 
 def held(assign, n=10, **pool):
     parts = assign(Pool(np.zeros(n, np.int32), 1, **pool), 99, np.random.default_rng(0))
-    lists = np.split(parts.indices, parts.offsets[1:-1])
-    return dict(
-        zip(parts.names or range(len(lists)), [rows.tolist() for rows in lists], strict=True)
-    )
+    lists = [rows.tolist() for rows in np.split(parts.indices, parts.offsets[1:-1])]
+    return dict(zip(parts.names or range(len(lists)), lists, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -53,36 +51,30 @@ def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name,
     assert held(file(written(tmp_path / name, text))) == expected
 
 
+HEAD = "sample,client\n"
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
         (
-            "sample,client\n1,a\nx,a\n-3,b\n",
-            ["row 3, column 'sample': 'x' is not a sample", "row 4, column 'sample': '-3'"],
+            HEAD + "1,a\nx,a\n-3,b\n",
+            ["row 3, column 'sample': 'x'", "row 4, column 'sample': '-3'"],
         ),
-        ("sample,client\n1.0,a\n", ["row 2, column 'sample': '1.0' is not a sample; samples are"]),
-        ("sample,client\n1_0,a\n", ["row 2, column 'sample': '1_0' is not a sample"]),
-        ("sample,client\n" + "9" * 30 + ",a\n", ["row 2, column 'sample': '9999"]),
-        ("sample,client\n1,\n", ["row 2, column 'client': a sample without a client id"]),
-        ("sample,client\n1,a\n2,b\n1,b\n", ["row 4: sample 1 is already in row 2"]),
-        (
-            "sample,client\n1,a\n12,b\n10,a\n",
-            ["row 3: sample 12: there are 10 samples, 0 to 9", "row 4: sample 10"],
-        ),
+        (HEAD + "1.0,a\n", ["row 2, column 'sample': '1.0' is not a sample; samples are"]),
+        (HEAD + "9" * 30 + ",a\n", ["row 2, column 'sample': '9999"]),
+        (HEAD + "1,\n", ["row 2, column 'client': a sample without a client id"]),
+        (HEAD + "1,a\n2,b\n1,b\n", ["row 4: sample 1 is already in row 2"]),
+        (HEAD + "12,b\n10,a\n", ["row 2: sample 12: there are 10 samples, 0 to 9", "row 3: "]),
         ("1,a\n2,b\n", ["the columns sample and client are needed: no column 'sample'; there are"]),
-        ("sample,client\n", ["no samples"]),
-        (b"\x1f\x8b\x08nonsense", ["not a sound gzip file"]),
+        (HEAD, ["no samples"]),
         ('{"a": [1],\n "b" [2]}', ["line 2: not JSON: Expecting ':' delimiter"]),
         ('{"a": [1], "a": [2]}', ["not JSON: client 'a' appears twice"]),
-        (
-            '{"a": [1, 2], "b": [3, 1]}',
-            ["client b, position 2: sample 1 is already in client a, position 1"],
-        ),
+        ('{"a": [1], "b": [3, 1]}', ["client b, position 2: sample 1 is already in client a, pos"]),
         ('{"a": [1, 2.0]}', ["client 'a', position 2: '2.0' is not a sample"]),
         ('{"a": [true]}', ["client 'a', position 1: 'True' is not a sample"]),
         ('{"a": 3}', ["client 'a': expected a list of its samples"]),
         ('{"a": [1], "": [2]}', ["client '': a blank; give every client a name"]),
-        ('{"a": [10]}', ["client a, position 1: sample 10: there are 10 samples, 0 to 9"]),
         ("[[1, 2], [3]]", ["expected a mapping from clients to their samples"]),
         ("[" * 100_000, ["not JSON"]),
         ("{}", ["no samples"]),
@@ -92,9 +84,8 @@ def test_what_is_no_split_is_refused_with_its_lines(tmp_path, text, lines):
     path = written(tmp_path / "split", text)
     with pytest.raises(DataError) as error:
         held(file(path))
-    told = str(error.value).splitlines()
-    assert len(told) == len(lines)
-    assert all(one.startswith(f"{path}: {line}") for one, line in zip(told, lines, strict=True))
+    for told, line in zip(error.value.lines, lines, strict=True):
+        assert told.startswith(f"{path}: {line}")
 
 
 def test_of_many_faults_some_are_told(tmp_path):
@@ -114,19 +105,14 @@ def test_numbers_count_the_rows_that_were_read_and_those_set_apart_are_left_out(
 
 def test_a_federation_comes_back_from_its_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    data = {
-        **BLOBS,
-        "partition": {"kind": "dirichlet", "alpha": 0.1, "min_samples": 0},
-        "test": 0.25,
-        "client_test": 0.3,
-    }
+    data = {**BLOBS, "partition": "dirichlet(alpha=0.1, min_samples=0)"}
+    data |= {"test": 0.25, "client_test": 0.3}
     scenario = read({"name": "own", "data": data})
     given = partitioned_samples(scenario, None, F32)
     one = federations_from(scenario, given)[0]
     for name in ("s.csv", "s.json"):
-        (tmp_path / name).write_text(
-            split_text(given.parts[0], given.sets.rows, name.endswith("json"))
-        )
+        text = split_text(given.parts[0], given.sets.rows, name.endswith("json"))
+        (tmp_path / name).write_text(text)
         again = federation({**data, "partition": {"kind": "file", "path": name}})
         assert again.fingerprint() == one.fingerprint() and again.N == 6
     assert (one.sizes == 0).any() and again.names.clients is None
@@ -156,33 +142,24 @@ def test_splits_of_flower_datasets_and_of_fedlab_come_in(tmp_path, monkeypatch):
     order = np.random.default_rng(0).permutation(120)
     flower = {partition: rows.tolist() for partition, rows in enumerate(np.array_split(order, 11))}
     (tmp_path / "flower.json").write_text(json.dumps(flower))
-    fedlab = dict(enumerate(np.split(order, [30, 80])))
-    (tmp_path / "fedlab.json").write_text(
-        json.dumps({client: rows.tolist() for client, rows in fedlab.items()})
-    )
-    rows = [f"{row},{client}" for client, rows in fedlab.items() for row in rows]
-    (tmp_path / "fedlab.csv").write_text("\n".join(["sample,client", *rows]))
+    fedlab = {client: rows.tolist() for client, rows in enumerate(np.split(order, [30, 80]))}
+    (tmp_path / "fedlab.json").write_text(json.dumps(fedlab))
     data = {name: BLOBS[name] for name in BLOBS if name != "clients"}
-    for path, lists in (("flower.json", flower), ("fedlab.json", fedlab), ("fedlab.csv", fedlab)):
+    for path, lists in (("flower.json", flower), ("fedlab.json", fedlab)):
         f = federation({**data, "partition": f"file(path='{path}')", "test": 0})
-        assert [rows.tolist() for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])] == [
-            list(rows) for rows in lists.values()
-        ]
+        dealt = np.split(f.holders.indices, f.holders.offsets[1:-1])
+        assert [rows.tolist() for rows in dealt] == list(lists.values())
 
 
-@pytest.mark.parametrize(
-    ("path", "refusal", "text"),
-    [
-        ("s.csv", ScenarioError, "data.clients: 6 clients, but the partition's file names 2"),
-        ("s.cvs", MissingFileError, "data.partition.path: there is no file 's.cvs'; did you mean"),
-    ],
-    ids=["another number of clients", "a misspelt name"],
-)
-def test_a_split_of_others_is_refused(path, refusal, text, tmp_path, monkeypatch):
+def test_a_split_of_others_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.csv").write_text("sample,client\n0,a\n1,b\n")
-    with pytest.raises(refusal, match=text):
-        federation({**BLOBS, "partition": {"kind": "file", "path": path}})
+    said = "data.clients: 6 clients, but the partition's file names 2"
+    with pytest.raises(ScenarioError, match=said):
+        federation({**BLOBS, "partition": {"kind": "file", "path": "s.csv"}})
+    said = "data.partition.path: there is no file 's.cvs'; did you mean"
+    with pytest.raises(MissingFileError, match=said):
+        federation({**BLOBS, "partition": {"kind": "file", "path": "s.cvs"}})
 
 
 def test_a_strangers_scenario_names_no_split_elsewhere(tmp_path, monkeypatch):
@@ -192,9 +169,8 @@ def test_a_strangers_scenario_names_no_split_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "far.csv").write_text("sample,client\n0,a\n")
     scenario = tmp_path / "study" / "s.yaml"
     for path in ("../far.csv", str(tmp_path / "far.csv"), "/etc/passwd"):
-        scenario.write_text(
-            f"name: x\ndata: {{kind: digits, partition: {{kind: file, path: {path}}}}}\n"
-        )
+        partition = f"{{kind: file, path: {path}}}"
+        scenario.write_text(f"name: x\ndata: {{kind: digits, partition: {partition}}}\n")
         with pytest.raises(ScenarioError, match=r"s.yaml:2:.*data.partition.path: .*lies outside"):
             federations_of(read(scenario), None, F32)
 
@@ -212,18 +188,12 @@ def test_the_command_writes_a_split_that_a_run_reads_records_and_verifies(tmp_pa
     assert printed.exit_code == 0
     assert "split.csv  seed 0: which client holds which sample" in printed.output
     text = (tmp_path / "split.csv").read_text().splitlines()
-    assert text[0] == "sample,client"
-    assert len(text) == 73
+    assert text[0] == "sample,client" and len(text) == 73
     assert {line.split(",", 1)[1] for line in text[1:]} == set(wards)
-    one = fedsim.run(scenario, out="one")
-    scenario.write_text(
-        "name: s\nrounds: 2\n"
-        "data: {kind: npz, path: w.npz, partition: {kind: file, path: split.csv}}\n"
-    )
-    two = fedsim.run(scenario, out="two")
-    assert one.clients.equals(two.clients)
-    assert one.rounds.equals(two.rounds)
-    assert one.partition.equals(two.partition)
+    one = fedsim.run(scenario)
+    two = fedsim.run(scenario, edits=["data.partition=file(path=split.csv)"], out="two")
+    for table in ("clients", "rounds", "partition"):
+        assert getattr(one, table).equals(getattr(two, table)), table
     record = json.loads((tmp_path / "two" / "run.json").read_text())
     section = record["scenario"]["data"]["partition"]
     assert section["path"] == "split.csv" and len(section["sha256"]) == 64

@@ -37,12 +37,6 @@ def bomb(make: Callable[[Path], dict[str, Any]]) -> Callable[[Path], dict[str, A
     return make
 
 
-def with_holes(path: Path, start: bytes, size: int = HOLES) -> None:
-    """A file whose start is stored, and the rest is not."""
-    path.write_bytes(start)
-    os.truncate(path, len(start) + size)
-
-
 @bomb
 def gzipped_idx(folder: Path) -> dict[str, Any]:
     count = np.array([1_000_000], ">u4").tobytes()
@@ -52,13 +46,6 @@ def gzipped_idx(folder: Path) -> dict[str, Any]:
     (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(images, 1))
     (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
     return {"kind": "idx", "path": "."}
-
-
-@bomb
-def sparse_cifar10(folder: Path) -> dict[str, Any]:
-    for i in range(1, 6):
-        with_holes(folder / f"data_batch_{i}.bin", b"", 3073 * 2_000_000)
-    return {"kind": "cifar10", "path": "."}
 
 
 @bomb
@@ -74,13 +61,6 @@ def npz_of_holes(folder: Path) -> dict[str, Any]:
 
 
 @bomb
-def leaf_of_holes(folder: Path) -> dict[str, Any]:
-    (folder / "train").mkdir()
-    with_holes(folder / "train" / "a.json", b'{"users": [')
-    return {"kind": "leaf", "path": "."}
-
-
-@bomb
 def split_of_lists(folder: Path) -> dict[str, Any]:
     (folder / "split").write_bytes(b'{"0": [' + b",".join([b"[]"] * 60_000_000) + b"]}")
     data = {"kind": "gaussian_blobs", "shape": [4], "classes": 3, "samples": 60}
@@ -91,12 +71,6 @@ def split_of_lists(folder: Path) -> dict[str, Any]:
 def csv_in_one_line(folder: Path) -> dict[str, Any]:
     (folder / "t.csv.gz").write_bytes(gzip.compress(b"a,y\n" + b"1" * 400_000_000, 1))
     return {"kind": "csv", "path": "t.csv.gz"}
-
-
-@bomb
-def sparse_csv(folder: Path) -> dict[str, Any]:
-    with_holes(folder / "t.csv", b"a,y\n1,0\n")
-    return {"kind": "csv", "path": "t.csv"}
 
 
 @bomb

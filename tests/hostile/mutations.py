@@ -1,7 +1,6 @@
 """Ways to spoil the text of a scenario, each steered by two whole numbers: where, and by what."""
 
 import re
-from collections.abc import Callable
 
 
 def words(text: str) -> list[str]:
@@ -25,7 +24,7 @@ SNIPPETS = (
         "\r",
         "\r\n",
     ),
-    *("{a: 1}", "[1, 2", "[" * 25, "{a: " * 25, "a" * 5000, "9" * 5000, "\n" * 200),
+    *("\r\n", "{a: 1}", "[1, 2", "[" * 25, "{a: " * 25, "a" * 5000, "9" * 5000, "\n" * 200),
 )
 SCALARS = words("""
     1e-3 no yes on 010 1:30 0x1F 0o7 1_000 .nan .inf -.inf ~ null true 2026-01-01 12:30:45
@@ -39,7 +38,6 @@ KEYS = words("""
     lr steps epochs alpha size norm trim f weights 1 rouns
 """)
 KEYS += ["'a b'"]
-Mutation = Callable[[str, int, int], str]
 
 
 def flipped(text: str, where: int, what: int) -> str:
@@ -93,14 +91,5 @@ def _replaced(pattern: str, text: str, where: int, by: str) -> str:
     return text[: one.start()] + by + text[one.end() :]
 
 
-MUTATIONS: tuple[Mutation, ...] = (
-    flipped,
-    inserted,
-    inserted,
-    cut,
-    line_deleted,
-    indented,
-    value_replaced,
-    value_replaced,
-    key_renamed,
-)
+FREQUENT = (inserted, value_replaced)  # drawn twice as often
+MUTATIONS = (flipped, cut, line_deleted, indented, key_renamed, *FREQUENT, *FREQUENT)

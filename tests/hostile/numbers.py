@@ -45,10 +45,7 @@ ROWS = {  # as in `fits/kinds.yaml`
     **loaded("kinds.yaml"),
     "dataset": {"written": {"data": "KIND"}},
     "partition": {"written": {"data": {"partition": "KIND"}}},
-    "model": {
-        "written": {"model": "KIND"},
-        "arguments": {"cnn": {"channels": [2], "hidden": 4}},
-    },
+    "model": {"written": {"model": "KIND"}, "arguments": {"cnn": {"channels": [2], "hidden": 4}}},
     "loss": {"written": {"model": {"kind": "logistic", "loss": "KIND"}}},
     "schedule": {"written": {"client": {"lr": "KIND"}}},
     "method": {"written": {"method": "KIND"}},

@@ -65,15 +65,17 @@ def checkpoint(header: Any) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def in_run(out: Path, **values: Any) -> None:
-    """Change what the commits say of the state of the run."""
+def of_leaf(kind: str, length: int) -> bytes:
+    """A commit of one array."""
+    return checkpoint({"values": {}, "leaves": [["a", kind, [length]]]})
+
+
+def in_commits(out: Path, **values: dict[str, Any]) -> None:
+    """Change what all commits say of parts of the state."""
     for path in (out / SEED).glob("state-*.ckpt"):
         old, arrays = decode(path.read_bytes())
-        changed = {
-            **old,
-            "run": {k: v for k, v in {**old["run"], **values}.items() if v is not ...},
-        }
-        path.write_bytes(b"".join(encode(Snapshot(changed, arrays))))
+        changed = {name: {**old[name], **value} for name, value in values.items()}
+        path.write_bytes(b"".join(encode(Snapshot({**old, **changed}, arrays))))
     rehashed(out)
 
 
@@ -81,11 +83,8 @@ def logged(out: Path, text: bytes) -> None:
     """The log becomes this, and all commits agree with it."""
     (out / SEED / "log.jsonl").write_bytes(text)
     sha = hashlib.sha256(text).hexdigest()
-    for path in (out / SEED).glob("state-*.ckpt"):
-        old, arrays = decode(path.read_bytes())
-        log = {"length": len(text), "sha256": sha, "open": len(text), "open_sha256": sha}
-        path.write_bytes(b"".join(encode(Snapshot({**old, "log": log}, arrays))))
-    rehashed(out)
+    log = {"length": len(text), "sha256": sha, "open": len(text), "open_sha256": sha}
+    in_commits(out, log=log)
 
 
 def of_data(out: Path, **data: Any) -> None:
@@ -93,26 +92,34 @@ def of_data(out: Path, **data: Any) -> None:
     record = json.loads((out / "run.json").read_text())
     record["scenario"] = {**record["scenario"], "data": data}
     (out / "scenario.yaml").write_text(directory.yaml_of(record["scenario"]))
-    for path in (out / SEED).glob("state-*.ckpt"):
-        values, arrays = decode(path.read_bytes())
-        path.write_bytes(
-            b"".join(encode(Snapshot({**values, "identity": identity(record, 0)}, arrays)))
-        )
+    in_commits(out, identity=identity(record, 0))
     rehashed(out, scenario=record["scenario"])
 
 
+def recorded(out: Path, content: bytes) -> None:
+    """The record becomes this."""
+    (out / "run.json").write_bytes(content)
+
+
 def replaced(path: Path, make: Callable[[Path], Any]) -> None:
-    """Another thing under the name of a file or folder."""
-    if path.is_dir():
-        path.rename(path.with_name("was"))
-    else:
-        path.unlink(missing_ok=True)
+    """Another thing under the name of a file."""
+    path.unlink(missing_ok=True)
     make(path)
+
+
+def linked(out: Path, name: str) -> None:
+    """A file of the run becomes a link to somebody else's."""
+    replaced(out / name, lambda path: path.symlink_to(victims(out) / "thesis.txt"))
 
 
 def modelled(out: Path, content: bytes) -> None:
     (out / MODEL).write_bytes(content)
     rehashed(out)
+
+
+def holes(name: str) -> Callable[[Path], None]:
+    """What makes a file of the run one of six gigabytes that take no room."""
+    return lambda out: os.truncate(out / name, 6 << 30)
 
 
 def victims(out: Path) -> Path:
@@ -141,26 +148,18 @@ HUGE = json.dumps({"W": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2
 PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "commits that are pickles, resumed": (lambda out: commits(out, pickled(out)), resumed),
     "commits that are pickles, verified": (lambda out: commits(out, pickled(out)), verified),
-    "a commit of petabytes": (
-        lambda out: commits(out, checkpoint({"values": {}, "leaves": [["a", "float64", [2**50]]]})),
-        resumed,
-    ),
-    "a commit of objects": (
-        lambda out: commits(out, checkpoint({"values": {}, "leaves": [["a", "object", [1]]]})),
-        resumed,
-    ),
+    "a commit of petabytes": (lambda out: commits(out, of_leaf("float64", 2**50)), resumed),
+    "a commit of objects": (lambda out: commits(out, of_leaf("object", 1)), resumed),
     "a commit that is a bomb of brackets": (
         lambda out: commits(out, checkpoint(b"[" * 100_000)), resumed,
     ),
-    "a commit of round ten billion, resumed": (lambda out: in_run(out, round=10**10), resumed),
+    "a commit of round ten billion, resumed": (
+        lambda out: in_commits(out, run={"round": 10**10}), resumed,
+    ),
     "a log that is a bomb of brackets, resumed": (lambda out: logged(out, b"[" * 100_000), resumed),
     "a log that is a pickle": (lambda out: logged(out, pickled(out)), verified),
-    "a record that is a pickle": (
-        lambda out: (out / "run.json").write_bytes(pickled(out)), resumed,
-    ),
-    "a record that is a bomb of brackets": (
-        lambda out: (out / "run.json").write_text("[" * 100_000), resumed,
-    ),
+    "a record that is a pickle": (lambda out: recorded(out, pickled(out)), resumed),
+    "a record that is a bomb of brackets": (lambda out: recorded(out, b"[" * 100_000), resumed),
     "a record that is a pipe": (lambda out: replaced(out / "run.json", os.mkfifo), compared),
     "a record that is a device": (
         lambda out: replaced(out / "run.json", lambda p: p.symlink_to("/dev/zero")), verified,
@@ -185,46 +184,22 @@ PLANTED: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
         ), verified,
     ),
     "a model that is a pickle, loaded": (lambda out: modelled(out, pickled(out)), loaded),
-    "a model of petabytes": (
-        lambda out: modelled(out, tensors(HUGE)), loaded,
-    ),
+    "a model of petabytes": (lambda out: modelled(out, tensors(HUGE)), loaded),
     "a model with a bomb for a header": (
         lambda out: modelled(out, tensors(b'{"a":' * 20_000)), loaded,
     ),
-    "a lock that is a link": (
-        lambda out: (out / ".lock").symlink_to(victims(out) / "thesis.txt"), resumed,
-    ),
-    "a file beside that is a link": (
-        lambda out: (out / "run.json.tmp").symlink_to(victims(out) / "thesis.txt"), resumed,
-    ),
-    "a log that is a link": (
-        lambda out: replaced(
-            out / SEED / "log.jsonl", lambda p: p.symlink_to(victims(out) / "thesis.txt")
-        ), resumed,
-    ),
-    "client memory that is a link": (
-        lambda out: replaced(
-            out / SEED / "memory-0.rows", lambda p: p.symlink_to(victims(out) / "thesis.txt")
-        ), resumed,
-    ),
+    "a lock that is a link": (lambda out: linked(out, ".lock"), resumed),
+    "a file beside that is a link": (lambda out: linked(out, "run.json.tmp"), resumed),
+    "a log that is a link": (lambda out: linked(out, f"{SEED}/log.jsonl"), resumed),
+    "client memory that is a link": (lambda out: linked(out, f"{SEED}/memory-0.rows"), resumed),
     "commits in a folder of somebody else's": (into_the_folder, resumed),
     "commits in a folder of somebody else's, started anew": (
         into_the_folder, lambda out: fedsim.run(SCENARIO, out=out, force=True, pictures=False),
     ),
-    "a record of six gigabytes of holes": (
-        lambda out: os.truncate(out / "run.json", 6 << 30), compared,
-    ),
-    "a record of lists": (
-        lambda out: (out / "run.json").write_text("[" + "[]," * 3_500_000 + "[]]"), resumed,
-    ),
-    "a scenario of six gigabytes of holes": (
-        lambda out: os.truncate(out / "scenario.yaml", 6 << 30), verified,
-    ),
-    "a table of six gigabytes of holes": (
-        lambda out: os.truncate(out / "rounds.csv", 6 << 30), compared,
-    ),
-    "a log of six gigabytes of holes": (
-        lambda out: os.truncate(out / SEED / "log.jsonl", 6 << 30), resumed,
-    ),
-    "a model of six gigabytes of holes": (lambda out: os.truncate(out / MODEL, 6 << 30), loaded),
+    "a record of six gigabytes of holes": (holes("run.json"), compared),
+    "a record of lists": (lambda out: recorded(out, b"[" + b"[]," * 3_500_000 + b"[]]"), resumed),
+    "a scenario of six gigabytes of holes": (holes("scenario.yaml"), verified),
+    "a table of six gigabytes of holes": (holes("rounds.csv"), compared),
+    "a log of six gigabytes of holes": (holes(f"{SEED}/log.jsonl"), resumed),
+    "a model of six gigabytes of holes": (holes(MODEL), loaded),
 }  # fmt: skip

@@ -39,21 +39,10 @@ def pickled(folder: Path) -> bytes:
     return pickle.dumps(Payload(folder))
 
 
-def attack(name: str) -> Callable[[Attack], Attack]:
-    """Decorator: one more attack."""
-
-    def keep(make: Attack) -> Attack:
-        assert name not in ATTACKS
-        ATTACKS[name] = make
-        return make
-
-    return keep
-
-
 def attacks(group: str, names: Iterable[str], make: Callable[[str, Path], Any]) -> None:
     """One more attack for every name, which is passed with the folder."""
     for name in names:
-        attack(f"{group}: {name}")(functools.partial(make, name))
+        ATTACKS[f"{group}: {name}"] = functools.partial(make, name)
 
 
 def opened(path: Path, *edits: str) -> Callable[[], Any]:

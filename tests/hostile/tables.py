@@ -12,12 +12,7 @@ ROWS = b"1,0\n" * 20
 TABLES: dict[str, Callable[[Path], bytes]] = {
     "formulas": lambda f: b"a,y\n=cmd|'/C touch x'!A0,0\n" + ROWS,
     "NULs": lambda f: b"a,y\n\0\0,0\n" + ROWS,
-    "ragged rows": lambda f: b"a,y\n" + ROWS + b"1,2,3\n",
-    "another encoding": lambda f: b"a,y\n\xe4\xf6,0\n" + ROWS,
-    "a million columns": lambda f: b"c," * 1_000_000 + b"y\n" + ROWS,
-    "a million columns of names": lambda f: (
-        b",".join(b"c%d" % i for i in range(400_000)) + b",z\n" + ROWS
-    ),
+    "100,000 columns": lambda f: b",".join(b"c%d" % i for i in range(100_000)) + b",z\n" + ROWS,
     "a quote that never ends": lambda f: b'a,y\n"' + b"1,0\n" * 2_000_000,
     "terminal commands for columns": lambda f: b"\x1b]0;owned\x07,z\n" + ROWS,
     "line feeds in columns": lambda f: b'"a\n\nb",z\n' + ROWS,
@@ -46,11 +41,7 @@ attacks("table", TABLES, table)
 
 PLACES: dict[str, Callable[[Path], Any]] = {
     "a pipe": lambda path: os.mkfifo(path),
-    "a folder": lambda path: path.mkdir(),
     "a link to a secret": lambda path: path.symlink_to("../secret.csv"),
-    "a link to a link to a secret": lambda path: (
-        (path.parent / "l").symlink_to("../secret.csv"), path.symlink_to("l"),
-    ),
     "a link to a device": lambda path: path.symlink_to("/dev/zero"),
     "a link to itself": lambda path: path.symlink_to(path.name),
     "a link to nothing": lambda path: path.symlink_to("nowhere"),

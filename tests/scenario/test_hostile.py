@@ -12,8 +12,7 @@ from pathlib import Path
 import hostile.archives
 import hostile.images
 import hostile.scenarios
-import hostile.tables
-import hostile.texts  # noqa: F401 (importing them registers attacks)
+import hostile.tables  # noqa: F401 (importing them registers attacks)
 import pytest
 from click.testing import CliRunner
 from conftest import if_all_installed

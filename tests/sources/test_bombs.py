@@ -20,8 +20,7 @@ ROOM = ("text_in_long_sequences",)  # counted, and refused for want of memory
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_a_bomb_is_refused_in_a_line_before_it_goes_off(name, tmp_path):
     path = scenario_of(name, tmp_path)
-    tests = TESTS
-    environment = {**os.environ, "PYTHONPATH": f"{tests.parent}{os.pathsep}{tests}"}
+    environment = {**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"}
     words = [sys.executable, "-m", "hostile.bombs", path.name]
     done = subprocess.run(
         words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120

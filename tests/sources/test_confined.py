@@ -9,6 +9,7 @@ import pytest
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
+from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.scenario import read
 
@@ -41,17 +42,17 @@ def written(places, path, **sections):
     return file
 
 
-def built(scenario):
-    with numerics(scenario) as devices:
-        return build(scenario, devices=devices[:1]).scenario
+def settled(scenario):
+    """The data section of a scenario, as its samples settle it."""
+    federation = federations_of(scenario, None, np.dtype("float32"))[0]
+    return resolved_data(scenario, None, federation)
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["study.npz", "here.npz", "../study/study.npz", "{}/study/study.npz", "{}/here/here.npz"],
+    "path", ["study.npz", "here.npz", "../study/study.npz", "{}/here/here.npz"]
 )
 def test_beside_the_scenario_and_in_the_working_directory(path, places):
-    assert built(read(written(places, path.format(places)))).spec.data.clients == 4
+    assert settled(read(written(places, path.format(places)))).clients == 4
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_beside_the_scenario_and_in_the_working_directory(path, places):
 )
 def test_elsewhere_is_refused_in_a_line_that_says_what_to_do(path, places):
     with pytest.raises(ScenarioError) as error:
-        built(read(written(places, path.format(places))))
+        settled(read(written(places, path.format(places))))
     (line,) = str(error.value).splitlines()
     assert line.startswith(f"{places}/study/s.yaml:4:25: data.path: '")
     assert "lies outside the scenario's folder and the working directory" in line or "..." in line
@@ -69,52 +70,42 @@ def test_elsewhere_is_refused_in_a_line_that_says_what_to_do(path, places):
 
 @pytest.mark.parametrize("path", ["far.npz", "{}/far/far.npz", "../far/far.npz"])
 def test_a_data_root_allows_its_files_and_is_looked_into(path, places):
-    scenario = built(read(written(places, path.format(places)), data_roots=[places / "far"]))
-    assert scenario.spec.data.path == str(places / "far" / "far.npz")
-    again = built(read(read(places / "study/s.yaml"), data_roots=[places / "far"]))
-    assert again.hash() == scenario.hash()
+    section = settled(read(written(places, path.format(places)), data_roots=[places / "far"]))
+    assert section.path == str(places / "far" / "far.npz")
+    again = read(read(places / "study/s.yaml"), data_roots=[places / "far"])
+    assert settled(again) == section
 
 
 def test_a_link_counts_as_what_it_leads_to(places):
     (places / "study" / "near.npz").symlink_to("study.npz")
     (places / "study" / "away.npz").symlink_to("../far/far.npz")
-    near = built(read(written(places, "near.npz")))
-    assert near.spec.data.path == str(places / "study" / "study.npz")
+    near = settled(read(written(places, "near.npz")))
+    assert near.path == str(places / "study" / "study.npz")
     with pytest.raises(ScenarioError, match="lies outside"):
-        built(read(written(places, "away.npz")))
+        settled(read(written(places, "away.npz")))
     (places / "linked").symlink_to("far")
-    allowed = built(read(written(places, "away.npz"), data_roots=[places / "linked"]))
-    assert allowed.spec.data.clients == 4
+    allowed = read(written(places, "away.npz"), data_roots=[places / "linked"])
+    assert settled(allowed).clients == 4
 
 
 def test_a_working_directory_that_changes_after_reading_changes_nothing(places, monkeypatch):
-    scenario = read("../study/s.yaml") if written(places, "here.npz") else None
+    written(places, "here.npz")
+    scenario = read("../study/s.yaml")
     monkeypatch.chdir(places / "far")
-    assert built(scenario).spec.data.path == str(places / "here" / "here.npz")
+    assert settled(scenario).path == str(places / "here" / "here.npz")
 
 
 def test_what_is_set_on_the_command_line_is_confined_too(places):
     file = written(places, "study.npz")
     edit = f"data.path={places}/far/far.npz"
     with pytest.raises(ScenarioError, match=r"data\.path: .*--data-root"):
-        built(read(file, (edit,)))
-    assert built(read(file, (edit,), data_roots=[places / "far"])).spec.data.clients == 4
-
-
-def test_a_program_s_own_dictionary_may_name_any_file(places):
-    data = {"kind": "npz", "path": str(places / "far" / "far.npz")}
-    assert built(read({**SECTIONS, "data": data})).spec.data.clients == 4
-
-
-def test_a_missing_file_is_missing_in_one_line(places):
-    missing = r"s\.yaml:4:25: data\.path: there is no file 'stady\.npz'; did you mean"
-    with pytest.raises(ScenarioError, match=missing):
-        built(read(written(places, "stady.npz")))
+        settled(read(file, (edit,)))
+    assert settled(read(file, (edit,), data_roots=[places / "far"])).clients == 4
 
 
 def test_a_scenario_is_no_guess_for_a_missing_data_file(places):
     with pytest.raises(ScenarioError, match=r"no file 's\.npz'; write its path relative to"):
-        built(read(written(places, "s.npz")))
+        settled(read(written(places, "s.npz")))
 
 
 # -------------------------------------------------------------------------- the same file elsewhere
@@ -125,12 +116,9 @@ def of(places, name, **sections):
     return {**SECTIONS, "model": "logistic", **sections, "data": data}
 
 
-@pytest.fixture
-def moved(places):
-    """A run of a file that lies somewhere else since."""
-    fedsim.run(of(places, "far/far.npz"), out=places / "run", pictures=False)
-    (places / "far" / "far.npz").rename(places / "here" / "moved.npz")
-    return places
+def built(scenario):
+    with numerics(scenario) as devices:
+        return build(scenario, devices=devices[:1]).scenario
 
 
 def test_the_hash_of_a_scenario_knows_the_file_and_not_its_place(places):
@@ -143,32 +131,29 @@ def test_the_hash_of_a_scenario_knows_the_file_and_not_its_place(places):
     assert unread[0] != unread[1]  # nobody has looked what they hold
 
 
-def test_a_run_goes_on_when_its_file_was_moved(moved):
-    result = fedsim.run(
-        of(moved, "here/moved.npz", rounds=4), out=moved / "run", resume=True, pictures=False
-    )
-    assert result.rounds["round"].tolist() == [0, 1, 2, 3, 4]
-    straight = fedsim.run(of(moved, "here/moved.npz", rounds=4))
-    assert result.rounds.equals(straight.rounds)
+def test_a_run_knows_its_file_wherever_it_was_moved(places):
+    run, file = places / "run", places / "here" / "moved.npz"
+    fedsim.run(of(places, "far/far.npz"), out=run, pictures=False)
+    (places / "far" / "far.npz").rename(file)
 
+    def resumed(rounds: int = 2):
+        scenario = of(places, "here/moved.npz", rounds=rounds)
+        return fedsim.run(scenario, out=run, resume=True, pictures=False)
 
-def test_a_run_that_has_ended_is_not_done_again_when_its_file_was_moved(moved):
-    files = [path for path in (moved / "run").rglob("*") if path.is_file()]
+    files = [path for path in run.rglob("*") if path.is_file()]
     before = [path.stat().st_mtime_ns for path in files]
-    fedsim.run(of(moved, "here/moved.npz"), out=moved / "run", resume=True, pictures=False)
-    assert [path.stat().st_mtime_ns for path in files] == before
+    resumed()
+    assert [path.stat().st_mtime_ns for path in files] == before  # it has ended
 
-
-def test_another_file_in_its_place_is_another_run(moved):
-    save(moved / "here" / "moved.npz", X + 1)
-    with pytest.raises(CheckpointError, match=r"scenario\.data\.sha256: .*\n.*hashes\.data"):
-        fedsim.run(of(moved, "here/moved.npz"), out=moved / "run", resume=True, pictures=False)
-
-
-def test_two_runs_of_one_file_in_two_places_are_equal(moved):
-    fedsim.run(of(moved, "here/moved.npz"), out=moved / "again", pictures=False)
-    found = fedsim.diff(moved / "run", moved / "again")
+    fedsim.run(of(places, "here/moved.npz"), out=places / "again", pictures=False)
+    found = fedsim.diff(run, places / "again")
     assert found.equal and not any(found.groups.values())
+
+    assert resumed(rounds=3).rounds["round"].tolist() == [0, 1, 2, 3]
+
+    save(file, X + 1)  # is another run
+    with pytest.raises(CheckpointError, match=r"scenario\.data\.sha256: .*\n.*hashes\.data"):
+        resumed(rounds=3)
 
 
 def test_the_resolved_scenario_of_a_run_directory_runs_and_is_verified(places):

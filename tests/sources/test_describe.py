@@ -1,6 +1,5 @@
 """`fedsim data describe`: every format is recognised, counted, and read by the printed section."""
 
-import gzip
 import json
 import os
 
@@ -12,8 +11,6 @@ import yaml
 from click.testing import CliRunner
 from conftest import own_kinds_of
 from encoded import FORM, classes, encoded, image_column, parquets, saved_splits, typed
-from hypothesis import given
-from hypothesis import strategies as st
 from leaf_sets import written as leaf_written
 from test_image_files import binary, mnist, records
 from test_medmnist import kept, parts
@@ -24,7 +21,6 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 from fedsim.sources import sha256_of_data
-from fedsim.sources.classes import FEW, fault_of_classes
 from fedsim.sources.formats import FORMATS, kind_of
 
 RNG = np.random.default_rng(0)
@@ -33,17 +29,9 @@ LABELS = np.arange(40, dtype=np.uint8) % 4
 
 
 def as_npz(folder):
-    np.savez(
-        folder / "w.npz",
-        x=PIXELS / 255,
-        y=LABELS,
-        client=np.repeat(["b", "a", "c", "d"], [10, 5, 15, 10]),
-    )
+    client = np.repeat(["b", "a", "c", "d"], [10, 5, 15, 10])
+    np.savez(folder / "w.npz", x=PIXELS / 255, y=LABELS, client=client)
     return folder / "w.npz"
-
-
-def as_medmnist(folder):
-    return kept(folder, parts(8, 8))
 
 
 FRAME = pd.DataFrame(
@@ -84,18 +72,9 @@ def as_cifar100(folder):
 
 
 def images() -> pa.Table:
-    table = pa.table(
-        {"image": image_column([encoded(image) for image in PIXELS]), "label": LABELS.astype(int)}
-    )
+    pictures = image_column([encoded(image) for image in PIXELS])
+    table = pa.table({"image": pictures, "label": LABELS.astype(int)})
     return typed(table, {"image": FORM, "label": classes("ant", "bee", "cat", "dog")})
-
-
-def as_saved(folder):
-    return saved_splits({"train": images(), "test": images()}, folder)
-
-
-def as_parquets(folder):
-    return parquets({"train": images()}, folder)
 
 
 def as_folders(folder):
@@ -118,15 +97,15 @@ def as_leaf(folder):
 
 FORMS = {
     "npz": (as_npz, "npz", {}),
-    "medmnist": (as_medmnist, "medmnist", {"clients": 1}),
+    "medmnist": (lambda f: kept(f, parts(8, 8)), "medmnist", {"clients": 1}),
     "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "drop": ["seen"]}),
     "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4, "drop": ["seen"]}),
     "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "drop": ["seen"]}),
     "idx": (mnist, "idx", {"clients": 1}),
     "cifar10": (as_cifar10, "cifar10", {"clients": 3}),
     "cifar100": (as_cifar100, "cifar100", {"clients": 3}),
-    "save_to_disk": (as_saved, "huggingface", {"clients": 4}),
-    "parquet files": (as_parquets, "huggingface", {"clients": 4}),
+    "save_to_disk": (lambda f: saved_splits({"train": images()}, f), "huggingface", {"clients": 4}),
+    "parquet files": (lambda f: parquets({"train": images()}, f), "huggingface", {"clients": 4}),
     "imagefolder": (as_folders, "imagefolder", {"clients": 4}),
     "leaf": (as_leaf, "leaf", {}),
 }
@@ -156,19 +135,11 @@ def test_every_form_is_told_and_its_section_reads_it(tmp_path, form):
         assert sum(told["target"]["samples"].values()) == told["rows"]
 
 
-def test_counts(tmp_path):
-    told = describe(made("npz", tmp_path))
-    assert told["clients"] == {
-        "count": 4,
-        "smallest": {"id": "a", "samples": 5},
-        "largest": {"id": "c", "samples": 15},
-    }
+def test_a_target_of_numbers_has_a_range_and_dates_are_left_out(tmp_path):
     told = describe(made("parquet", tmp_path))
     assert told["target"] == {"kind": "numbers", "shape": [], "least": 1.0, "most": 2.0}
-    assert told["features"][0] == "age" and told["data"]["drop"] == ["seen"]
-    assert (
-        "dates are left out (seen); dates: ordinal makes days since 1970 of them" in told["notes"]
-    )
+    left_out = "dates are left out (seen); dates: ordinal makes days since 1970 of them"
+    assert left_out in told["notes"] and told["features"][0] == "age"
 
 
 def test_blanks_are_counted_and_filled(tmp_path):
@@ -216,22 +187,17 @@ def counts(column: dict) -> list:
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_the_columns_of_a_table_are_summarised(tmp_path, form):
-    table = pd.DataFrame(
-        {
-            "whole": [3, -1, 3, 2],
-            "share": [0.5, None, 1.5, 0.25],
-            "seen": ["2024-05-01", "2024-05-03T06:00", None, "2023-01-01"],
-            "word": ["b", "a", None, "b"],
-            "none": [None] * 4,
-            "y": [0, 1, 0, 1],
-        }
-    )
-    if form == "csv":
-        table.to_csv(tmp_path / "t.csv", index=False)
-    else:
-        table.assign(seen=pd.to_datetime(table["seen"], format="ISO8601")).to_parquet(
-            tmp_path / "t.parquet"
-        )
+    cells = {
+        "whole": [3, -1, 3, 2],
+        "share": [0.5, None, 1.5, 0.25],
+        "seen": ["2024-05-01", "2024-05-03T06:00", None, "2023-01-01"],
+        "word": ["b", "a", None, "b"],
+        "none": [None] * 4,
+        "y": [0, 1, 0, 1],
+    }
+    if form == "parquet":
+        cells["seen"] = pd.to_datetime(cells["seen"], format="ISO8601")
+    getattr(pd.DataFrame(cells), f"to_{form}")(tmp_path / f"t.{form}", index=False)
     told, columns = summary(tmp_path / f"t.{form}", "drop=[none]", "dates=ordinal")
     assert told["problems"] == [] and told["rows"] == 4 and told["missing"]["share"] == 1
     assert {name: counts(column) for name, column in columns.items()} == {
@@ -250,49 +216,29 @@ def test_a_named_index_of_a_frame_is_a_column(tmp_path):
     assert list(summary(tmp_path / "t.parquet")[1]) == ["a", "y", "row"]
 
 
-UNSOUND = {
-    "two columns": (
-        b"a,b,y\nx,1,0\n1,x,0\n2,2,1\n3,3,1\n",
-        ["row 2, column 'a': 'x' is not a number", "row 3, column 'b': 'x' is not a number"],
-    ),
-    "huge numbers": (
-        b"a,y\n" + b"9" * 400 + b",0\n1,1\n",
-        ["row 2, column 'a': inf cannot be a feature"],
-    ),
-    "no rows": (b"a,y\n", ["no samples"]),
-    "a timestamp": (
-        b"a,y\n" + b"".join(b"%d,%d\n" % (i, 1_714_521_600 + i) for i in range(9)),
-        [
-            "column 'y': 9 different whole numbers up to 1,714,521,608 as classes of 9 samples "
-            "look like timestamps, ids"
-        ],
-    ),
-    "milliseconds": (
-        b"a,y\n1,1714521600000\n",
-        ["column 'y': one whole number up to 1,714,521,600,000 as classes of 1 samples"],
-    ),
-    "dates": (
-        b"a,y\n1,2024-05-01\n2,2024-05-02\n",
-        ["column 'y': 2 different texts as classes of 2 samples: dates,"],
-    ),
-    "ids": (
-        b"a,y\n" + b"".join(b"1,%d\n" % i for i in range(101)),
-        ["column 'y': 101 different whole numbers up to 100 as "],
-    ),
-    "ids in text": (
-        b"a,y\n" + b"".join(b"1,u%d\n" % i for i in range(101)),
-        ["column 'y': 101 different texts as classes of "],
-    ),
+def of_targets(*targets) -> str:
+    return "a,y\n" + "".join(f"1,{target}\n" for target in targets)
+
+
+WORDS = "a,b,y\nx,1,0\n1,x,0\n2,2,1\n3,3,1\n"
+DAYS, IDS = ["2024-05-01", "2024-05-02"], [f"u{i}" for i in range(101)]
+UNSOUND = {  # what it is -> the table, and how each line about it starts
+    "two columns": (WORDS, "row 2, column 'a': 'x' is not", "row 3, column 'b': 'x' is not"),
+    "huge numbers": (f"a,y\n{'9' * 400},0\n1,1\n", "row 2, column 'a': inf cannot be a feature"),
+    "no rows": (of_targets(), "no samples"),
+    "a timestamp": (of_targets(1714521600), "column 'y': one whole number up to 1,714,521,600 as "),
+    "dates": (of_targets(*DAYS), "column 'y': 2 different texts as classes of 2 samples: dates,"),
+    "ids": (of_targets(*range(101)), "column 'y': 101 different whole numbers up to 100 as "),
+    "ids in text": (of_targets(*IDS), "column 'y': 101 different texts as classes of "),
 }
 
 
 @pytest.mark.parametrize("title", UNSOUND)
 def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
     """One line for each column that is wrong, what its columns hold all the same, and success."""
-    content, problems = UNSOUND[title]
-    (tmp_path / "t.csv").write_bytes(content)
+    content, *problems = UNSOUND[title]
+    (tmp_path / "t.csv").write_text(content)
     told, columns = summary(tmp_path / "t.csv")
-    assert len(told["problems"]) == len(problems), told["problems"]
     for line, start in zip(told["problems"], problems, strict=True):
         assert line.startswith(start)
     assert len(columns) >= 1 and told["shape"] is None and told["data"]["kind"] == "csv"
@@ -303,13 +249,6 @@ def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
     assert all(line in printed for line in told["problems"])
     with pytest.raises(DataError):  # it is refused when it is to be trained on
         federation_of(told["data"])
-
-
-def test_a_file_that_is_no_table_gets_a_line(tmp_path):
-    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9])
-    with pytest.raises(DataError, match=r"t\.csv: not a sound gzip file") as error:
-        describe(str(tmp_path / "t.csv"))
-    assert len(error.value.lines) == 1
 
 
 def test_decimal_commas_are_told_and_the_key_reads_them(tmp_path):
@@ -331,25 +270,14 @@ SUSPECT = {
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-@pytest.mark.parametrize("name", SUSPECT)
-def test_columns_that_may_be_no_features_are_told_with_the_key(form, name, tmp_path):
-    cells, said = SUSPECT[name]
-    table = pd.DataFrame({name: cells, "a": np.arange(40) % 7 / 8, "y": np.arange(40) % 2})
+def test_columns_that_may_be_no_features_are_told_with_the_key(form, tmp_path):
+    table = pd.DataFrame({name: cells for name, (cells, _) in SUSPECT.items()} | {"y": LABELS})
     getattr(table, f"to_{form}")(tmp_path / f"t.{form}", index=False)
-    lines = [
-        line for line in describe(str(tmp_path / f"t.{form}"))["notes"] if line.startswith("column")
-    ]
-    assert len(lines) == bool(said)
-    assert all(line.startswith(f"column {name!r} {said}") for line in lines)
-    assert all(line.endswith(f"drop: [{name!r}]") for line in lines)
-
-
-@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=150))
-def test_classes_are_never_many_more_than_samples(labels):
-    """Whatever whole numbers labels are: those that are admitted are counted in little memory."""
-    fault = fault_of_classes(np.array(labels))
-    assert fault is not None or max(labels) < FEW
-    assert fault is None or (fault.isprintable() and len(fault) < 250)
+    notes = describe(str(tmp_path / f"t.{form}"))["notes"]
+    lines = [line for line in notes if line.startswith("column")]
+    told = {name: said for name, (_, said) in SUSPECT.items() if said}
+    for line, (name, said) in zip(lines, told.items(), strict=True):
+        assert line.startswith(f"column {name!r} {said}") and line.endswith(f"drop: [{name!r}]")
 
 
 def test_keys_are_set_as_in_a_scenario(tmp_path):
@@ -384,7 +312,7 @@ def test_paths_are_written_from_the_working_directory(tmp_path, monkeypatch):
 
 
 def test_a_table_with_images_is_a_set(tmp_path):
-    as_parquets(tmp_path)
+    parquets({"train": images()}, tmp_path)
     told = describe(str(tmp_path / "data/train-00000-of-00001.parquet"))
     (line,) = told["problems"]
     assert line.startswith("column 'image': holds lists or records, ")
@@ -398,14 +326,11 @@ def test_every_kind_of_file_has_a_row():
     assert {kind for kind, make in own if "path" in make.__annotations__} <= rows
 
 
-@pytest.mark.parametrize(
-    ("kind", "source"), [("idx", "yann.lecun.com/exdb/mnist"), ("medmnist", "zenodo.org")]
-)
-def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source):
+def test_who_has_no_such_file_is_told_where_it_comes_from():
     with pytest.raises(ScenarioError) as error:
-        federation_of({"kind": kind, "path": "none"})
+        federation_of({"kind": "medmnist", "path": "none"})
     path, where = str(error.value).splitlines()
-    assert "there is no file 'none'" in path and source in where and len(where) <= 300
+    assert "there is no file 'none'" in path and "zenodo.org" in where and len(where) <= 300
 
 
 OTHER = {
@@ -431,9 +356,8 @@ def test_other_files_get_a_line(tmp_path, name):
 
 def test_a_file_of_leaf_is_a_part_of_its_folder(tmp_path):
     (path,) = (as_leaf(tmp_path) / "train").glob("*.json")
-    with pytest.raises(
-        DataError, match=r"is a file of a set of kind leaf; describe its folder, .*/train"
-    ):
+    said = r"is a file of a set of kind leaf; describe its folder, .*/train"
+    with pytest.raises(DataError, match=said):
         describe(str(path))
     as_folders(tmp_path)
     for path in tmp_path.glob("*/*.json"):
@@ -446,9 +370,8 @@ def test_other_folders_get_a_line(tmp_path):
         kind_of(str(tmp_path))
     for name in ("data_batch_1", "batches.meta", "test_batch"):
         (tmp_path / name).write_bytes(b"\x80")
-    with pytest.raises(
-        DataError, match=r"pickled and could run anything; unpack cifar-10-binary\.tar\.gz"
-    ):
+    said = r"pickled and could run anything; unpack cifar-10-binary\.tar\.gz"
+    with pytest.raises(DataError, match=said):
         describe(str(tmp_path))
     (tmp_path / "out").symlink_to("/etc/passwd")
     with pytest.raises(DataError, match="'out' is a link that leads out of the folder"):

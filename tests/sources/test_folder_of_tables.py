@@ -32,11 +32,7 @@ def folder(path, **tables):
 
 def scenario(path, **data):
     section = {"kind": "csv", "path": path, "target": "ill", "test": 0, **data}
-    return {"name": "wards", "rounds": 1, "data": section, "model": "logistic"}
-
-
-def run(path, **data):
-    return fedsim.run(scenario(path, **data), progress=False)
+    return {"name": "wards", "rounds": 0, "data": section, "model": "logistic"}
 
 
 def federation(path, **data):
@@ -55,16 +51,14 @@ def test_clients_are_the_files_and_columns_are_those_of_all(tmp_path):
 
 def test_blanks_take_the_mean_of_all_or_of_the_client(tmp_path):
     ages = {"rome": [10, 20, None, 30], "oslo": [100, None, 300, 200]}
-    tables = {
-        name: pd.DataFrame({"age": age, "size": [1, 2, 3, 4], "ill": [0, 1, 0, 1]})
-        for name, age in ages.items()
-    }
-    path = folder(tmp_path, **tables)
-    filled = {
-        statistics: federation(path, missing="mean", statistics=statistics, indicators=True)
+    rest = {"size": [1, 2, 3, 4], "ill": [0, 1, 0, 1]}
+    path = folder(
+        tmp_path, **{name: pd.DataFrame({"age": age, **rest}) for name, age in ages.items()}
+    )
+    of_all, of_client = (
+        federation(path, missing="mean", statistics=statistics, indicators=True)
         for statistics in ("all", "client")
-    }
-    of_all, of_client = filled["all"], filled["client"]
+    )
     assert of_all.names.features == ("age", "size", "age is blank")
     assert of_all.train.x[1].tolist() == [110, 2, 1] and of_all.train.x[6].tolist() == [110, 3, 1]
     assert of_client.train.x[1].tolist() == [200, 2, 1]
@@ -73,71 +67,53 @@ def test_blanks_take_the_mean_of_all_or_of_the_client(tmp_path):
 
 def test_each_client_is_brought_to_its_own_scale(tmp_path):
     """Predictions too, by the names of columns, with truth values as pandas reads them."""
-    path = folder(
-        tmp_path,
-        a="age,flag,ill\n1,FALSE,0\n3,TRUE,1\n",
-        b="age,flag,ill\n100,TRUE,0\n300,TRUE,1\n",
-    )
-    result = run(path, standardize=True, statistics="client")
+    a, b = "1,FALSE,0\n3,TRUE,1\n", "100,TRUE,0\n300,TRUE,1\n"
+    path = folder(tmp_path, a=f"age,flag,ill\n{a}", b=f"age,flag,ill\n{b}")
+    weights = {"W": np.arange(6.0).reshape(3, 2) ** 2, "b": np.zeros(2)}
+    result = fedsim.run(scenario(path, standardize=True, statistics="client"), params=weights)
     x = result.experiment.plans[0].federation.train.x
     assert np.array_equal(x, [[-1, 1, 0], [1, 0, 1], [-1, 0, 1], [1, 0, 1]])
     new = pd.DataFrame({"flag": [True], "age": [200]})
     of_b = result.predict(new, client=1)
     assert not np.allclose(of_b, result.predict(new, client=0))
     assert np.allclose(of_b, result.predict(new.assign(age=2), client=0))
-    assert not np.allclose(of_b, result.predict(new.assign(flag=False), client=1))
 
 
-REFUSED = [  # tables, keys, what is said, why
-    ({}, {}, "holds no FILE.csv", "no table"),
-    ({"a": ROME, "b": "size,ill\n1,0\n2,1\n"}, {}, "have no feature in common", "unlike"),
-    (
-        {"a": ROME, "b": ROME.drop(columns="ill")},
-        {},
-        "b.csv: no column 'ill', the target",
-        "target",
-    ),
-    ({"a": ROME, "b": "age,sex,ill\n"}, {}, "b.csv: no samples", "a header alone"),
-    ({"a": ROME, "b": "age,age,ill\n1,2,0\n"}, {}, "b.csv: two columns are called 'age'", "twice"),
-    ({"a": ROME, "b": OSLO}, {}, "a.csv: no column 'bmi', which others have", "absent, refused"),
-    (
-        {"a": ROME, "b": OSLO},
-        {"missing": "drop"},
-        "would leave none of its rows",
-        "absent, dropped",
-    ),
-    (
-        {"a": ROME, "b": "age,sex,ill\n1,f,0\nold,f,1\n2,f,1\n"},
-        {},
-        "b.csv, row 3, column 'age': 'old' is not a number",
-        "a cell",
-    ),
-    (
-        {"a": "seen,age,ill\n2024-01-01,1,0\n", "b": "seen,age,ill\n2024-01-02,1,1\n"},
-        {},
-        "column 'seen': dates",
-        "dates",
-    ),
-    ({"a": ROME, "b": ROME}, {"client": "sex"}, "the client of a row is its file", "client"),
-    ({"a": ROME, "b": ROME}, {"target": "il"}, "did you mean 'ill'?", "a misspelt target"),
-]
+CELL = "age,sex,ill\n1,f,0\nold,f,1\n2,f,1\n"
+DATED = "seen,age,ill\n2024-01-01,1,0\n"
+REFUSED = {  # why -> the table beside that of Rome, keys, what is said
+    "unlike": ("size,ill\n1,0\n2,1\n", {}, "have no feature in common"),
+    "target": (ROME.drop(columns="ill"), {}, "b.csv: no column 'ill', the target"),
+    "a header alone": ("age,sex,ill\n", {}, "b.csv: no samples"),
+    "twice": ("age,age,ill\n1,2,0\n", {}, "b.csv: two columns are called 'age'"),
+    "absent, refused": (OSLO, {}, "a.csv: no column 'bmi', which others have"),
+    "absent, dropped": (OSLO, {"missing": "drop"}, "would leave none of its rows"),
+    "a cell": (CELL, {}, "b.csv, row 3, column 'age': 'old' is not a number"),
+    "dates": (DATED, {"missing": "constant", "fill": 0}, "column 'seen': dates"),
+    "client": (ROME, {"client": "sex"}, "the client of a row is its file"),
+    "a misspelt target": (ROME, {"target": "il"}, "did you mean 'ill'?"),
+}
 
 
-@pytest.mark.parametrize(
-    ("tables", "keys", "said"), [case[:3] for case in REFUSED], ids=[case[3] for case in REFUSED]
-)
-def test_what_cannot_be_read_is_said_with_file_and_place(tables, keys, said, tmp_path):
-    path = folder(tmp_path, **tables)
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_cannot_be_read_is_said_with_file_and_place(why, tmp_path):
+    table, keys, said = REFUSED[why]
+    path = folder(tmp_path, a=ROME, b=table)
     with pytest.raises(DataError) as refusal:
         federation(path, **keys)
     (line,) = refusal.value.lines
     assert said in line and line.startswith(f"{path}: ")
 
 
+def test_a_folder_without_a_table_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"holds no FILE\.csv"):
+        federation(str(tmp_path))
+
+
 def test_statistics_of_each_client_need_clients_that_are_named(tmp_path):
     path = folder(tmp_path, a=ROME, b=ROME)
     with pytest.raises(ScenarioError, match=r"data\.statistics: client needs the clients"):
-        run(path, statistics="client", standardize=True, partition="iid", clients=2)
+        federation(path, statistics="client", standardize=True, partition="iid", clients=2)
 
 
 def test_a_folder_is_described_with_the_section_that_reads_it(tmp_path):

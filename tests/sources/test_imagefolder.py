@@ -21,22 +21,18 @@ def put(folder, name: str, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def folder_of(folder, names: list[str], images=COLOUR, form="PNG"):
+def folder_of(folder, names: list[str], images=COLOUR):
     for name, image in zip(names, images, strict=False):
-        put(folder, name, encoded(image, form))
+        put(folder, name, encoded(image))
     return str(folder)
 
 
-@pytest.mark.parametrize("form", ["PNG", "BMP", "TIFF", "PPM", "WEBP"])
+@pytest.mark.parametrize("form", ["PNG", "BMP", "TIFF", "WEBP"])
 def test_pixels_are_those_of_the_file(tmp_path, form):
     """The last with lossless compression, the others always."""
-    suffix = f".{form.lower()[:4]}"
+    options = {"lossless": True} if form == "WEBP" else {}
     for i, name in enumerate(("zebra/b", "zebra/a", "ant/c")):
-        put(
-            tmp_path,
-            name + suffix,
-            encoded(COLOUR[i], form, **({"lossless": True} if form == "WEBP" else {})),
-        )
+        put(tmp_path, f"{name}.{form.lower()}", encoded(COLOUR[i], form, **options))
     arrays = imagefolder(str(tmp_path))
     np.testing.assert_array_equal(arrays.x, COLOUR[[2, 1, 0]])
     assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255 and arrays.x_test is None
@@ -52,24 +48,17 @@ def test_grey_images_have_a_channel(tmp_path):
     assert imagefolder(path, channels=1).x.shape == (3, 5, 4, 1)
 
 
-@pytest.mark.parametrize("test", ["test", "val", "validation"])
+@pytest.mark.parametrize("test", ["test", "val"])
 def test_splits(tmp_path, test):
-    path = folder_of(
-        tmp_path,
-        ["train/a/1.png", "train/b/2.png", f"{test}/b/3.png", "other/c/4.png", "README.md"],
-    )
+    names = ["train/a/1.png", "train/b/2.png", f"{test}/b/3.png", "other/c/4.png", "README.md"]
+    path = folder_of(tmp_path, names)
     arrays = imagefolder(path)
     assert arrays.y.tolist() == [0, 1] and arrays.y_test.tolist() == [1]
     np.testing.assert_array_equal(arrays.x_test, COLOUR[2:3])
-    swapped = imagefolder(path, split="train", test_split=test)
-    np.testing.assert_array_equal(swapped.x_test, arrays.x_test)
-    for keys, said in (
-        ({"test_split": "other"}, r"other/c/4\.png: no class 'c' among the training images"),
-        ({"test_split": "tst"}, "test_split: no folder 'tst'; there are other, t"),
-        ({"split": "all"}, "split: no folder 'all'"),
-    ):
-        with pytest.raises(DataError, match=said):
-            imagefolder(path, **keys)
+    with pytest.raises(DataError, match=r"other/c/4\.png: no class 'c' among the training images"):
+        imagefolder(path, test_split="other")
+    with pytest.raises(DataError, match="split: no folder 'all'; there are other, t"):
+        imagefolder(path, split="all")
 
 
 def test_clients(tmp_path):

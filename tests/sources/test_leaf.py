@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from leaf_sets import femnist, written
+from leaf_sets import written
 
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
@@ -16,21 +16,19 @@ def read(path, **keys):
 
 
 def test_femnist(tmp_path):
-    total = femnist(tmp_path / "data", clients=12, files=3)
+    rng = np.random.default_rng(0)
+    pixels, labels = rng.integers(0, 256, (5, 784)) / 255, rng.integers(0, 62, 5)
+    x, y = pixels.tolist(), labels.tolist()
+    users = {"f0000_14": (x[:2], y[:2]), "f0001_41": (x[2:], y[2:])}
+    written(tmp_path / "data", "train", users, files=2)
+    written(tmp_path / "data", "test", {"f0001_41": (x[:1], y[:1])})
     arrays = read(tmp_path)
-    assert arrays.x.shape[1:] == (28, 28, 1)
-    assert arrays.x.dtype == np.uint8
-    assert arrays.scale == 1 / 255
-    assert len(arrays.y) + len(arrays.y_test) == total
-    assert set(arrays.client_test) == set(arrays.client)
-    assert sorted(set(arrays.client))[:2] == ["f0000_00", "f0000_01"]
-    whole = json.loads(next((tmp_path / "data/train").iterdir()).read_text())
-    name = whole["users"][0]
-    rows = np.flatnonzero(arrays.client == name)
-    np.testing.assert_allclose(
-        arrays.x[rows].reshape(len(rows), -1) / 255, whole["user_data"][name]["x"]
-    )
-    assert arrays.y[rows].tolist() == whole["user_data"][name]["y"]
+    assert arrays.x.shape == (5, 28, 28, 1)
+    assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
+    np.testing.assert_allclose(arrays.x.reshape(5, -1) / 255, pixels)
+    assert arrays.y.tolist() == y and arrays.y_test.tolist() == y[:1]
+    assert arrays.client.tolist() == ["f0000_14"] * 2 + ["f0001_41"] * 3
+    assert arrays.client_test.tolist() == ["f0001_41"]
 
 
 def test_shakespeare(tmp_path):
@@ -48,20 +46,12 @@ def test_shakespeare(tmp_path):
 
 def test_sent140(tmp_path):
     row = lambda text: ["1", "Mon", "NO_QUERY", "someone", text]
-    written(
-        tmp_path,
-        "train",
-        {"a": ([row("Good day, good DAY!"), row("bad")], [4, 0]), "b": ([row("good")], [4])},
-    )
+    of_a = ([row("Good day, good DAY!"), row("bad")], [4, 0])
+    written(tmp_path, "train", {"a": of_a, "b": ([row("good")], [4])})
     written(tmp_path, "test", {"a": ([row("good unseen")], [4])})
     arrays = read(tmp_path, length=6, vocabulary=5)
-    words = [
-        "<padding>",
-        "<unknown>",
-        "good",
-        "day",
-        "!",
-    ]  # the third of those that stand once, ties in their order
+    # "!" is the third of those that stand once, ties in their order
+    words = ["<padding>", "<unknown>", "good", "day", "!"]
     assert arrays.vocabulary == 5 and arrays.y.tolist() == [1, 0, 1]
     assert [words[code] for code in arrays.x[0]] == ["good", "day", "<unknown>", "good", "day", "!"]
     assert arrays.x[1].tolist() == [0, 0, 0, 0, 0, 1]
@@ -69,9 +59,8 @@ def test_sent140(tmp_path):
 
 
 def test_synthetic_and_targets(tmp_path):
-    written(
-        tmp_path, "train", {"u": ([[0.5, 2.0], [1.5, -1.0]], [0.25, 1.0]), "v": ([[3, 4]], [2.5])}
-    )
+    users = {"u": ([[0.5, 2.0], [1.5, -1.0]], [0.25, 1.0]), "v": ([[3, 4]], [2.5])}
+    written(tmp_path, "train", users)
     arrays = read(tmp_path)
     assert arrays.x.tolist() == [[0.5, 2.0], [1.5, -1.0], [3, 4]]
     assert arrays.y.tolist() == [0.25, 1.0, 2.5]
@@ -86,8 +75,7 @@ def test_celeba(tmp_path):
     written(tmp_path, "test", {"8": (["1.png"], [1])})
     arrays = read(tmp_path, images="raw", size=[4, 4])
     assert arrays.x.shape == (2, 4, 4, 3)
-    assert arrays.x[1, 0, 0, 0] == 20
-    assert arrays.x_test[0, 0, 0, 0] == 10
+    assert arrays.x[1, 0, 0, 0] == 20 and arrays.x_test[0, 0, 0, 0] == 10
     assert arrays.client.tolist() == ["7", "7"] and arrays.client_test.tolist() == ["8"]
     (tmp_path / "raw" / "2.png").unlink()
     with pytest.raises(DataError, match=r"no image '2.png' \(1 missing\); put them into a folder"):
@@ -105,15 +93,14 @@ def test_rows_of_different_shapes_and_users_in_two_files(tmp_path):
     (tmp_path / "train" / "b.json").write_text(json.dumps(GOOD))
     with pytest.raises(DataError, match="user 'u' occurs twice"):
         read(tmp_path)
+    (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"no such files; LEAF's preprocess.sh"):
-        read(tmp_path / "train" / "empty" if (tmp_path / "train" / "empty").mkdir() is None else "")
+        read(tmp_path / "empty")
 
 
-@pytest.mark.parametrize("train", ["train", "test"])
-@pytest.mark.parametrize("text", ["to be", "a.png"])
-def test_numbers_in_one_split_and_text_in_the_other(tmp_path, train, text):
-    numbers, texts = ("train", "test") if train == "train" else ("test", "train")
+@pytest.mark.parametrize(("numbers", "texts"), [("train", "test"), ("test", "train")])
+def test_numbers_in_one_split_and_text_in_the_other(tmp_path, numbers, texts):
     written(tmp_path, numbers, {"u": ([[1.0, 2.0]], [0])})
-    written(tmp_path, texts, {"u": ([text], [0])})
+    written(tmp_path, texts, {"u": (["to be"], [0])})
     with pytest.raises(DataError, match="x is numbers in one of train and test, and text in the"):
         read(tmp_path)

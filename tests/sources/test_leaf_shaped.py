@@ -22,23 +22,19 @@ SHAKESPEARE = {
 }
 
 
-def sizes_of(arrays) -> np.ndarray:
-    return np.bincount(arrays.client)
-
-
 @pytest.mark.parametrize(
     ("make", "published", "part", "small"),
     [
-        (femnist_shaped, FEMNIST, 10, {"pixels": 4, "classes": 2}),
+        (femnist_shaped, FEMNIST, 20, {"pixels": 4, "classes": 2}),
         (shakespeare_shaped, SHAKESPEARE, 100, {"vocabulary": 2, "length": 1}),
     ],
 )
 def test_samples_vary_between_users_as_in_leaf(make, published, part, small):
-    """At a tenth, or a hundredth, of LEAF's mean, which is the default, with its users."""
+    """At a twentieth, or a hundredth, of LEAF's mean, which is the default, with its users."""
     default = inspect.signature(make).parameters["mean"].default
     assert default * published["users"] == pytest.approx(published["samples"], rel=0.01)
     mean = default / part
-    sizes = sizes_of(make(mean=mean, **small))
+    sizes = np.bincount(make(mean=mean, **small).client)
     assert len(sizes) == published["users"] and sizes.min() >= 1
     error = published["variation"] / np.sqrt(len(sizes))
     assert sizes.mean() / mean == pytest.approx(1, abs=4 * error)

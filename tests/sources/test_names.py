@@ -13,13 +13,13 @@ import workbooks
 from conftest import own_kinds_of
 from encoded import FORM, classes, encoded, image_column, saved, typed
 from leaf_sets import written as leaf_written
-from test_image_files import binary, mnist, records
 from tff_sets import emnist
 from tff_sets import written as tff_written
 
 import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
+from fedsim.data import prepare
 from fedsim.errors import DataError
 from fedsim.scenario import read
 
@@ -35,9 +35,6 @@ def raw(*codes: int) -> np.ndarray:
     return values.view("<U2").reshape(-1)
 
 
-HALF_OF_A_PAIR, BEYOND_UNICODE = (97, 0xD800), (97, 0x110000)  # code points
-
-
 def npz(folder, **members):
     x, y = np.arange(2.0 * ROWS).reshape(ROWS, 2), np.arange(ROWS) % 2
     np.savez(folder / "w.npz", **{"x": x, "y": y, **members})
@@ -45,9 +42,8 @@ def npz(folder, **members):
 
 
 def table(folder, cell: bytes, header: bytes = b"ward", name="t.csv", **keys):
-    rows = b"".join(
-        b"%d,%d,%s\n" % (i, i % 2, cell if i == ROWS - 1 else b"b") for i in range(ROWS)
-    )
+    cells = [b"b"] * (ROWS - 1) + [cell]
+    rows = b"".join(b"%d,%d,%s\n" % (i, i % 2, cell) for i, cell in enumerate(cells))
     (folder / name).write_bytes(b"a,y," + header + b"\n" + rows)
     return {"kind": "csv", "path": name, **keys}
 
@@ -105,26 +101,23 @@ def images(folder, place: bytes):
 
 
 def leaf(folder, user="b", label: object = 1):
-    users = {
-        "a": ([[0.5, 1.0]] * ROWS, [type(label)("0")] * ROWS),
-        user: ([[0.5, 2.0]] * ROWS, [label] * ROWS),
-    }
+    x = [[0.5, 1.0]] * ROWS
+    users = {"a": (x, [type(label)("0")] * ROWS), user: (x, [label] * ROWS)}
     leaf_written(folder / "set", "train", users)
     return {"kind": "leaf", "path": "set"}
 
 
-def beside(folder, kind: str, write):
-    """A set of which one more file has a bad name."""
+def of_file(folder, kind: str):
+    """A folder in which a file has a bad name."""
     (folder / "set").mkdir()
-    write(folder / "set")
     with open(os.fsencode(folder) + b"/set/" + LATIN, "wb"):
         pass
     return {"kind": kind, "path": "set"}
 
 
 CASES = {  # reader: what has the bad name -> what writes the file and gives its section
-    "npz: client, half of a pair": lambda f: npz(f, client=raw(*HALF_OF_A_PAIR)),
-    "npz: client, beyond Unicode": lambda f: npz(f, client=raw(*BEYOND_UNICODE)),
+    "npz: client, half of a pair": lambda f: npz(f, client=raw(97, 0xD800)),
+    "npz: client, beyond Unicode": lambda f: npz(f, client=raw(97, 0x110000)),
     "npz: client, bytes": lambda f: npz(f, client=np.array([b"b"] * (ROWS - 1) + [LATIN])),
     "csv: client": lambda f: table(f, LATIN, client="ward"),
     "text: client": lambda f: table(f, HALF, b"client") | {"kind": "text", "column": "a"},
@@ -135,13 +128,9 @@ CASES = {  # reader: what has the bad name -> what writes the file and gives its
     "imagefolder: class": lambda f: images(f, LATIN),
     "leaf: user": lambda f: leaf(f, user="b\ud800"),
     "leaf: label": lambda f: leaf(f, label="b\udce4"),
-    "idx: a file": lambda f: beside(f, "idx", mnist),
-    "cifar10: a file": lambda f: beside(
-        f, "cifar10", lambda p: (p / "data_batch_1.bin").write_bytes(binary(*records(9, 1, 10)))
-    ),
-    "cifar100: a file": lambda f: beside(
-        f, "cifar100", lambda p: (p / "train.bin").write_bytes(binary(*records(9, 2, 20)))
-    ),
+    "idx: a file": lambda f: of_file(f, "idx"),
+    "cifar10: a file": lambda f: of_file(f, "cifar10"),
+    "cifar100: a file": lambda f: of_file(f, "cifar100"),
     "tff_hdf5: client": lambda f: client_of(f / "w.h5", LATIN),
 }
 NAMELESS = {"medmnist"}  # archives of numbers
@@ -166,19 +155,15 @@ def test_a_bad_name_is_refused_where_data_are_read(title, tmp_path, monkeypatch)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     section = CASES[title](tmp_path / "here")
+    scenario = read({"name": "x", "data": {**section, "test": 0.1}})
     with pytest.raises(DataError) as error:
-        federations_of(
-            read({"name": "x", "data": {**section, "test": 0.1}}), None, np.dtype("float32")
-        )
+        federations_of(scenario, None, np.dtype("float32"))
     assert one_line(error).startswith(section["path"].partition("/")[0])
 
 
-@pytest.mark.parametrize(
-    "text", ['{"0": [0, 1], "b\\ud800": [2]}', '{"0": [0, 1], "b\\udce4": [2]}']
-)
-def test_a_split_with_a_bad_name_is_refused(text, tmp_path, monkeypatch):
+def test_a_split_with_a_bad_name_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.json").write_text(text)
+    (tmp_path / "s.json").write_text('{"0": [0, 1], "b\\ud800": [2]}')
     with pytest.raises(DataError) as error:
         FAMILIES["partition"]["file"](path="s.json")
     assert one_line(error).startswith("s.json: client 'b")
@@ -199,11 +184,13 @@ def test_samples_of_a_program_are_no_exception(name):
         "columns": {"columns": {"s\ud800": fields["y"]}},
     }.get(name, {name: bad})
     for kind in (str, object):
-        arrays = fedsim.Arrays(
-            **{k: np.array(v, kind) if v is bad else v for k, v in fields.items()}
-        )
+        typed = {k: np.array(v, kind) if v is bad else v for k, v in fields.items()}
         with pytest.raises(DataError, match=r"\\ud800' is not UTF-8 text"):
-            fedsim.run({"name": "own", "rounds": 1}, data=arrays)
-    frame = pd.DataFrame({"x": range(n), "y": [0, 1, 0, 1], "client": pd.Series(bad, dtype=object)})
+            prepare(fedsim.Arrays(**typed), test=0.0, seed=0, dtype=np.dtype("float32"))
+
+
+def test_a_frame_is_no_exception():
+    bad = pd.Series(["a", "b", "c", "d\ud800"], dtype=object)
+    frame = pd.DataFrame({"x": range(4), "y": [0, 1, 0, 1], "client": bad})
     with pytest.raises(DataError, match=r"column 'client': row 3: 'd\\ud800'"):
         fedsim.run({"name": "own", "rounds": 1}, data=frame)

@@ -17,7 +17,7 @@ from tff_sets import SPOILED, emnist, spoiled, written
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, OutOfMemoryError
 
-BYTES = np.zeros((9, 1), np.uint8)
+BYTES, LARGER = np.zeros((9, 1), np.uint8), np.zeros((4, 5, 5), np.uint8)
 X = np.arange(24, dtype=np.float32).reshape(12, 2)
 Y = np.arange(12) % 3
 PIXELS = np.random.default_rng(0).integers(0, 256, (7, 28, 28), np.uint8)
@@ -90,25 +90,22 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("objects", "a.npz", archive(x=X, y=np.array([{}] * 12)), "y: holds Python objects"),
         ("a bomb", "a.npz", archive(x=np.zeros((200_000, 10)), y=Y), "unpacks from"),
         ("a header that lies", "a.npz", lying_archive(), "but 64 bytes follow"),
-        ("a negative shape", "a.npz", stored(b"(12, 2)", b"(-1, 2)"), "a.npz: "),
         ("code in a header", "a.npz", stored(b"(12, 2)", b"exit(1)"), "not a sound npz archive"),
         ("records", "a.npz", archive(x=np.zeros(12, [("a", "f4")]), y=Y), "x: expected numbers"),
         ("another case", "a.npz", archive(X=X, y=Y), "array 'X' has no meaning here; did you mean"),
         ("a misspelt name", "a.npz", archive(x=X, y=Y, clients=Y), "did you mean 'client'"),
         ("an end too early", "a.npz", stored(b"", b"")[:300], "not a sound npz archive"),
-        ("no zip", "a.npz", b"\x93NUMPY", "not a sound npz archive"),
         ("another format", "a.npz", medical(), "this is a set of MedMNIST: write kind: medmnist"),
     ],
     "medmnist": [
         ("several labels", "a.npz", medical(14), "several labels for each image (ChestMNIST)"),
         ("floats", "a.npz", medical(train_images=images(6, 4, 4)), "train_images: expected bytes"),
-        ("images alone", "a.npz", medical(test_labels=None), "no array 'test_labels'"),
         ("another archive", "a.npz", archive(x=X, y=Y), "no array 'train_images'; MedMNIST's"),
         ("too few labels", "a.npz", medical(train_labels=BYTES[:5]), "6 train_images and 5 train_"),
         (
             "two shapes",
             "a.npz",
-            medical(test_images=np.zeros((4, 5, 5), np.uint8)),
+            medical(test_images=LARGER),
             "several shapes: (4, 4, 1), (5, 5, 1)",
         ),
         ("a misspelt name", "a.npz", medical(train_image=X), "'train_image' has no meaning here;"),
@@ -128,14 +125,13 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
     ],
     "text": [
         ("another encoding", "a.txt", b"caf\xe9", "not UTF-8 text: "),
-        ("nothing", "a.txt", b"", "no text of two characters or more"),
+        ("a mark alone", "a.txt", b"\xef\xbb\xbf", "no text of two characters or more"),
         ("one character", "a.txt", b"a", "no text of two characters or more"),
         ("one word", "a.txt", b"one", "no text of two words or more", {"tokens": "word"}),
         ("clients of a text", "a.txt", b"ab", "client names a column, but a", {"client": "c"}),
         ("a table", "a.csv", b"a,b\n", "is a table by its name; name the column of the texts with"),
         ("a bomb", "a.txt", gzip.compress(bytes(10 << 20)), "unpacks to more than"),
         ("an end too early", "a.txt", gzip.compress(b"hello")[:-4], "not a sound gzip file"),
-        ("no gzip", "a.txt", b"\x1f\x8bxx", "not a sound gzip file"),
         ("a misspelt column", "a.csv", b"txt,n\na,1\n", "did you mean 'txt'?", {"column": "text"}),
         ("no such client", "a.csv", b"t,n\na,1\n", "client: no column 'c'; there are", OF_CLIENTS),
         ("two columns", "a.csv", b"t,t\na,1\n", "several columns are called 't'", {"column": "t"}),
@@ -145,27 +141,16 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
     "leaf": [
         ("many brackets", "train/a.json", b"[" * 100_000, "nested too deeply"),
         ("NaN", "train/a.json", as_leaf(x=[[float("nan")]]), "NaN cannot be learned from"),
-        (
-            "a long number",
-            "train/a.json",
-            b'{"users": [1' + b"0" * 5000 + b"]}",
-            "not sound JSON: Exceeds the limit (4300 digits)",
-        ),
+        ("a long number", "train/a.json", b"[1" + b"0" * 5000 + b"]", "Exceeds the limit (4300 di"),
         ("half of it", "train/a.json", b"{", "not sound JSON"),
         ("another encoding", "train/a.json", b"\xff\xfe{", "not UTF-8 text"),
         ("a list", "train/a.json", b"[1]", "no `users` and `user_data`; LEAF's preprocess.sh"),
         ("too few", "train/a.json", as_leaf(num_samples=[2]), "promises 2, there are 1 x, 1 y"),
         ("no counts", "train/a.json", as_leaf(num_samples=[]), "not have a number for every user"),
-        (
-            "a user twice",
-            "train/a.json",
-            as_leaf(users=["u", "u"], num_samples=[1, 1]),
-            "or occurs twice",
-        ),
+        ("twice", "train/a.json", as_leaf(users=["u", "u"], num_samples=[1, 1]), "or occurs twice"),
         ("another user", "train/a.json", as_leaf(users=["w"]), "user 'w' has no lists x and y"),
         ("texts and a number", "train/a.json", as_leaf(x=[["1.0", 2.0]]), "fifth is the tweet"),
         ("a number and a text", "train/a.json", as_leaf(x=[[1.0, "2"]]), ROWS),
-        ("a blank", "train/a.json", as_leaf(x=[[1.0, None]]), ROWS),
         ("no numbers", "train/a.json", as_leaf(x=[[]]), ROWS),
         ("lists of labels", "train/a.json", as_leaf(y=[[0]]), "y is not one number, or one text"),
         ("no users", "train/a.json", as_leaf(users=[], num_samples=[]), "no samples"),
@@ -175,33 +160,23 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("another type", "train-images-idx3-ubyte", as_idx(PIXELS, 7), "not an idx file"),
         ("half a header", "train-images-idx3-ubyte", as_idx(PIXELS)[:10], "ends within its header"),
         ("too few", "train-images-idx3-ubyte", as_idx(PIXELS)[:-1], "but 5487 bytes follow"),
-        ("too many", "train-images-idx3-ubyte", as_idx(PIXELS) + b"x", "but 5489 bytes follow"),
         ("a huge promise", "train-images-idx3-ubyte", HUGE, "but 0 bytes follow"),
-        (
-            "an end too early",
-            "train-images-idx3-ubyte.gz",
-            gzip.compress(as_idx(PIXELS))[:-20],
-            "not a sound gzip file",
-        ),
         (
             "a bomb",
             "train-images-idx3-ubyte.gz",
-            gzip.compress(as_idx(PIXELS) + bytes(1 << 24)),
-            "unpacks to more than",
+            gzip.compress(bytes(1 << 24)),
+            "unpacks to more th",
         ),
     ],
     "cifar10": [
         ("pickles", "data_batch_1", b"\x80", "could run anything; unpack cifar-10-binary.tar.gz"),
         ("too few", "data_batch_1.bin", bytes(3072), "not a whole number of records of 3073"),
-        ("nothing", "data_batch_1.bin", b"", "0 bytes are not a whole number of records"),
         ("a label", "data_batch_1.bin", bytes([10]) + bytes(3072), "record 0 has label 10 of 10"),
         ("no such file", "readme.html", b"", "no such files; unpack cifar-10-binary.tar.gz"),
     ],
     "imagefolder": [
         ("text", "a/1.png", b"hello", "a/1.png: not an image of PNG, JPEG"),
-        ("empty", "a/1.png", b"", "a/1.png: not an image of PNG"),
         ("half of it", "a/1.png", encoded(PIXELS[0])[:-300], "a/1.png: not a sound image: "),
-        ("half a header", "a/1.png", encoded(PIXELS[0])[:20], "a/1.png: not a"),
         ("a bomb", "a/1.png", png_of(50_000, 50_000), "a/1.png: has more than 89478485 pixels"),
         ("too few", "a/1.png", png_of(9000, 9000, b"\0" * 100), "a/1.png: not a sound image"),
         ("sixteen bits", "a/1.png", encoded(np.zeros((4, 4), np.uint16)), "8 bits in a channel"),
@@ -219,7 +194,6 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("numbers as texts", "a.h5", hdf5(snippets=np.zeros(3)), "snippets are texts, found float"),
         ("no samples", "a.h5", drawn(pixels=images(0, 28, 28), label=Y[:0]), "no samples"),
         ("no clients", "a.h5", hdf5(), "not a sound HDF5 file: "),
-        ("nothing", "a.h5", b"", "not a sound HDF5 file"),
         ("almost all of it", "a.h5", almost_all, "not a sound HDF5 file"),
     ],
 }
@@ -261,4 +235,3 @@ def test_examples_that_promise_too_much_or_are_no_arrays_are_refused(what, tmp_p
     with pytest.raises((DataError, OutOfMemoryError)) as error:
         FAMILIES["dataset"]["tff_hdf5"](path=str(path))
     assert SPOILED[what] in str(error.value)
-    assert "\n" not in str(error.value)

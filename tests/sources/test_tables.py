@@ -70,7 +70,6 @@ def test_other_delimiters_are_named(tmp_path):
     colons = "a:y\n1:0\n2:1\n"
     assert table(tmp_path, colons, delimiter=":").x.tolist() == [[1], [2]]
     assert refused(table, tmp_path, colons) == ["target: no column 'y'; there are 'a:y'"]
-    assert "'::' is not one character" in refused(table, tmp_path, colons, delimiter="::")[0]
 
 
 def test_decimal_commas_are_asked_for(tmp_path):
@@ -88,13 +87,8 @@ def test_decimal_commas_are_asked_for(tmp_path):
     assert refused(table, tmp_path, rows + "1.500,5;2;1\n", decimal=",") == [
         "row 5, column 'a': '1.500,5' is not a number"
     ]
-    assert "no column 'y'" in refused(table, tmp_path, "a,y\n1,0\n", decimal=",")[0]
-    assert table(tmp_path, "a;tags;y\n1;x,y;0\n2;1,2;1\n3;z;0\n").features == (
-        "a",
-        "tags=1,2",
-        "tags=x,y",
-        "tags=z",
-    )
+    tags = table(tmp_path, "a;tags;y\n1;x,y;0\n2;1,2;1\n3;z;0\n")
+    assert list(tags.features) == ["a", "tags=1,2", "tags=x,y", "tags=z"]
 
 
 def test_gzip_is_unpacked(tmp_path):
@@ -124,9 +118,7 @@ def test_blanks_and_text_by_rule(tmp_path):
     )
     kept = table(tmp_path, rows, missing="drop")
     assert kept.features == ("a", "b=x")
-    assert kept.x.tolist() == [[1, 1], [5, 1]]
-    assert kept.y.tolist() == [0, 1]
-    assert table(tmp_path, "a,y\n1,0\n2,\n3,1\n", missing="drop").y.tolist() == [0, 1]
+    assert kept.x.tolist() == [[1, 1], [5, 1]] and kept.y.tolist() == [0, 1]
 
 
 def test_all_errors_of_a_table_at_once(tmp_path):
@@ -143,8 +135,7 @@ def test_all_errors_of_a_table_at_once(tmp_path):
     ]
     many = refused(table, tmp_path, "a,y\n" + "1,0\n" * 2000 + "x,0\n" * 1500)
     assert len(many) == 21
-    assert many[0].startswith("row 2002")
-    assert many[-1] == "and 1,480 more problems"
+    assert many[0].startswith("row 2002") and many[-1] == "and 1,480 more problems"
     lines = refused(table, tmp_path, "a,y\n1,0\n", target="z", client="k", drop=["b"])
     assert [line.split(":")[0] for line in lines] == ["target", "client", "drop"]
 
@@ -164,13 +155,9 @@ def test_rows_are_counted_as_a_spreadsheet_does(tmp_path):
 
 
 def test_frames_are_read_as_files_are(tmp_path):
+    ages, colours = [30, 40.5, None], ["red", None, "blue"]
     frame = pd.DataFrame(
-        {
-            "age": [30, 40.5, None],
-            5: [True, False, True],
-            "colour": ["red", None, "blue"],
-            "y": [1.0, np.nan, 0.0],
-        }
+        {"age": ages, 5: [True, False, True], "colour": colours, "y": [1.0, np.nan, 0.0]}
     )
     assert refused(of_frame, frame)[:2] == [
         "row 1, column 'colour': blank; write missing: mean, median or drop",
@@ -179,18 +166,13 @@ def test_frames_are_read_as_files_are(tmp_path):
     kept = of_frame(frame.assign(age=[1, 2, 3]), missing="drop")
     assert kept.features == ("age", "5", "colour=blue", "colour=red")
     assert kept.x.tolist() == [[1, 1, 0, 1], [3, 1, 1, 0]]
-    assert kept.y.tolist() == [1, 0]
-    assert kept.y.dtype.kind == "i"
-    assert of_frame(frame.assign(y=[True, False, True]), missing="mean").y.tolist() == [
-        "True",
-        "False",
-        "True",
-    ]
+    assert kept.y.tolist() == [1, 0] and kept.y.dtype.kind == "i"
+    truths = of_frame(frame.assign(y=[True, False, True]), missing="mean")
+    assert truths.y.tolist() == ["True", "False", "True"]
     path = tmp_path / "t.parquet"
     frame.assign(y=["a", "b", "a"], client=[20, 10, 20]).rename(columns=str).to_parquet(path)
     got = parquet(str(path), missing="mean")
-    assert got.y.tolist() == ["a", "b", "a"]
-    assert got.client.tolist() == [20, 10, 20]
+    assert got.y.tolist() == ["a", "b", "a"] and got.client.tolist() == [20, 10, 20]
     assert np.isnan(got.x[2, 0])
     pd.DataFrame({"image": [[1, 2], [3, 4]], "y": [0, 1]}).to_parquet(path)
     with pytest.raises(DataError, match=r"t\.parquet: column 'image': holds lists"):
@@ -221,9 +203,8 @@ def test_blanks_and_scales_are_those_of_the_training_samples():
             place = [np.flatnonzero(x[:, 3] == value)[0] for value in getattr(raw, name).x[:, 3]]
             want = np.where(np.isnan(x[place, 0]), centre(train[:, 0]), x[place, 0])
             np.testing.assert_allclose(part[:, 0], (want - known.mean()) / known.std(), rtol=1e-12)
-            assert (part[:, 1] == 0).all() and np.array_equal(
-                part[:, 2], x[place, 2]
-            )  # constant; 0 and 1
+            assert (part[:, 1] == 0).all()  # constant
+            assert np.array_equal(part[:, 2], x[place, 2])  # 0 and 1
 
 
 @pytest.mark.parametrize("missing", ["mean", "median"])
@@ -255,19 +236,12 @@ def test_archives_and_maps_are_completed_too(tmp_path):
         sets = prepare(arrays, test=0.0, seed=0, dtype=F64, missing="mean", standardize=True)[0]
         np.testing.assert_allclose(sets.train.x[:, 0], (x[:, 0] - 4) / np.sqrt(5))
         assert sets.train.x[0, 1] == 0 and sets.names.labels == ("a", "b")
+        np.testing.assert_array_equal(arrays.x, x)  # a user's array is not written to
 
 
 def test_no_rows_are_no_samples(tmp_path):
     assert refused(of_frame, pd.DataFrame({"a": [], "y": []})) == ["no samples"]
     assert refused(table, tmp_path, "a,y\n,0\n1,\n", missing="drop") == ["every sample has a blank"]
-
-
-def test_a_user_s_array_is_not_written_to():
-    x = np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 6.0]])
-    before = x.copy()
-    arrays = Arrays(x, np.array([0, 1, 0]))
-    prepare(arrays, test=0.0, seed=0, dtype=F64, missing="mean", standardize=True)
-    np.testing.assert_array_equal(x, before)
 
 
 def test_a_feature_without_numbers_is_named():
@@ -318,8 +292,6 @@ def test_names_are_part_of_what_a_run_is():
     assert one["data"] == other["data"] and one["partition"] != other["partition"]
     labels = federation(WARDS._replace(y=np.array(["z", "ill", "z", "ill"])))[1].fingerprint()
     assert one["data"] != labels["data"] and one["partition"] == labels["partition"]
-    numbered = federation(WARDS._replace(client=np.array([0, 1, 0, 1])))[1].fingerprint()
-    assert one["partition"] != numbered["partition"]
 
 
 def test_names_come_back_from_tables(tmp_path):
@@ -331,20 +303,13 @@ def test_names_come_back_from_tables(tmp_path):
     counts = counts_of_rows(again, clients=["007", "08", "09", "=x"])
     assert counts.clients.tolist() == ["007", "08", "09", "=x"]
     assert counts.sizes.tolist() == [1, 2, 0, 3]
-    whole = counts_of_rows(
-        pd.DataFrame({"client": [30, 10], "label": [0, 0], "samples": [1, 2]}), clients=[10, 20, 30]
-    )
-    assert whole.clients.tolist() == [10, 20, 30] and whole.sizes.tolist() == [2, 0, 1]
 
 
 def test_keys_that_name_columns_need_columns():
-    with pytest.raises(
-        fedsim.ScenarioError, match=r"data\.target: names a column, and the samples are arrays"
-    ):
+    said = r"data\.target: names a column, and the samples are arrays"
+    with pytest.raises(fedsim.ScenarioError, match=said):
         federation(WARDS, target="ill")
     frame = pd.DataFrame({"a": [1.0, 2.0], "outcome": ["x", "y"]})
-    with pytest.raises(DataError, match="target: no column 'y'; there are 'a', 'outcome'"):
-        federation(frame)
     assert federation(frame, target="outcome", clients=2)[1].label_names == ["x", "y"]
 
 
@@ -352,23 +317,16 @@ def test_keys_that_name_columns_need_columns():
 
 
 def test_scales_that_differ_by_orders_get_a_remark():
-    x = np.column_stack([np.linspace(0, 4000, 9), np.linspace(0, 0.03, 9), np.ones(9)]).astype(
-        np.float32
-    )
+    x = np.column_stack([np.linspace(0, 4000, 9), np.linspace(0, 0.03, 9), np.ones(9)]).astype("f4")
     assert scale_remark(x, ("area", "error", "one")) == (
         "features differ in scale (column 'area' ranges over 4e+03, column 'error' over 0.03), "
         "which slows training; try data.standardize: true"
     )
     sparse = np.zeros((1000, 2), np.float32)
     sparse[0, 0], sparse[:500, 1] = 255, 255
-    for title, features in (
-        ("one feature", x[:, :1]),
-        ("a constant", x[:, 2:]),
-        ("no samples", x[:0]),
-        ("images", x.reshape(9, 3, 1)),
-        ("flat pixels: one range, however rare", sparse),
-    ):
-        assert scale_remark(features, None) == "", title
+    one_feature, a_constant, images = x[:, :1], x[:, 2:], x.reshape(9, 3, 1)
+    for features in (one_feature, a_constant, x[:0], images, sparse):  # pixels have one range
+        assert scale_remark(features, None) == ""
     for section, count in (({}, 1), ({"standardize": True}, 0)):
         scenario, f = federation(Arrays(x, np.arange(9) % 2), clients=2, **section)
         assert len(data_warnings(scenario, f)) == count
@@ -411,38 +369,31 @@ def test_many_whole_numbers_are_said_to_be_classes():
         assert data_warnings(*federation(wages, clients=2, task=task)) == []
 
 
-TARGETS = {  # cells -> whether they are classes without `task`
-    "whole": (["0", "1", "2", "1"], True),
-    "decimals": (["0.0", "1.0", "2.0", "1.0"], False),
-    "beside blanks": (["0.0", "1.0", "", "1.0"], True),
-    "halves": (["0.5", "1.0", "2.0", "1.0"], False),
-}
+TARGETS = [  # cells, the kinds of numbers they are without a task, as classes, for regression
+    (["0", "1", "2", "1"], "iif", "whole"),
+    (["0.0", "1.0", "2.0", "1.0"], "fif", "decimals"),
+    (["0.0", "1.0", "", "1.0"], "iif", "beside blanks"),
+    (["0.5", "1.0", "2.0", "1.0"], "f f", "halves, which are no classes"),
+]
 
 
-@pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("task", [None, "classification", "regression"])
-def test_a_target_is_the_same_in_every_format(name, task, tmp_path):
-    cells, is_class = TARGETS[name]
+@pytest.mark.parametrize(
+    ("cells", "kinds"), [row[:2] for row in TARGETS], ids=[row[2] for row in TARGETS]
+)
+def test_a_target_is_the_same_in_every_format(cells, kinds, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "".join(f"{row / 8},{cell}\n" for row, cell in enumerate(cells)))
     frame = pd.read_csv(path)
     frame.to_parquet(tmp_path / "t.parquet")
-    keys = {"missing": "drop", "task": task}
-    readers = (
-        lambda: csv(str(path), **keys),
-        lambda: of_frame(frame, **keys),
-        lambda: parquet(str(tmp_path / "t.parquet"), **keys),
-    )
-    if task == "classification" and name == "halves":
-        for read_it in readers:
-            with pytest.raises(DataError, match=r"column 'y': 0\.5: classes are 0, 1, 2"):
-                read_it()
-        return
-    expected = {None: is_class, "classification": True, "regression": False}[task]
-    for read_it in readers:
-        y = read_it().y
-        assert y.dtype.kind == ("i" if expected else "f")
-        assert y.tolist() == [float(cell) for cell in cells if cell]
+    sources = ((csv, str(path)), (of_frame, frame), (parquet, str(tmp_path / "t.parquet")))
+    for task, kind in zip((None, "classification", "regression"), kinds, strict=True):
+        for reader, source in sources:
+            if kind == " ":
+                with pytest.raises(DataError, match=r"column 'y': 0\.5: classes are 0, 1, 2"):
+                    reader(source, missing="drop", task=task)
+                continue
+            y = reader(source, missing="drop", task=task).y
+            assert y.dtype.kind == kind and y.tolist() == [float(cell) for cell in cells if cell]
 
 
 @pytest.mark.parametrize(

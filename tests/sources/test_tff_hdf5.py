@@ -21,7 +21,7 @@ def read(path, **keys):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"compression": "gzip", "shuffle": True, "fletcher32": True}, {"chunks": True}]
+    "options", [{}, {"compression": "gzip", "shuffle": True, "fletcher32": True}]
 )
 def test_emnist(tmp_path, options):
     train = {"f0001_41": emnist(3), "f0000_14": emnist(2, 1)}
@@ -31,8 +31,7 @@ def test_emnist(tmp_path, options):
     assert arrays.client.tolist() == ["f0000_14"] * 2 + ["f0001_41"] * 3
     assert arrays.client_test.tolist() == ["f0001_41"]
     assert arrays.x.shape == (5, 28, 28, 1)
-    assert arrays.x.dtype == np.uint8
-    assert arrays.scale == 1 / 255
+    assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
     np.testing.assert_allclose(arrays.x[2:, ..., 0] / 255, train["f0001_41"]["pixels"], atol=1e-6)
     assert arrays.y[2:].tolist() == train["f0001_41"]["label"].tolist()
     assert arrays.y_test.tolist() == emnist(1, 2)["label"].tolist()
@@ -44,9 +43,8 @@ def test_other_values_than_bytes_stay_numbers(tmp_path):
     odd["pixels"][0, 0, 0] = 0.5001
     arrays = read(written(tmp_path / "a.h5", {"a": whole, "b": odd}))
     assert arrays.x.dtype == np.float32 and arrays.scale is None
-    np.testing.assert_allclose(
-        arrays.x[..., 0], np.concatenate([whole["pixels"], odd["pixels"]]), atol=1e-6
-    )
+    pixels = np.concatenate([whole["pixels"], odd["pixels"]])
+    np.testing.assert_allclose(arrays.x[..., 0], pixels, atol=1e-6)
     written(tmp_path / "d/s_train.h5", {"a": whole})
     written(tmp_path / "d/s_test.h5", {"b": odd})
     arrays = read(tmp_path / "d")
@@ -63,8 +61,7 @@ def test_cifar100(tmp_path):
     path = written(tmp_path / "a.h5", {"0": fields, "1": fields})
     arrays = read(path, first_clients=1, first_samples=3)
     np.testing.assert_array_equal(arrays.x, fields["image"][:3])
-    assert arrays.y.tolist() == [0, 1, 2]
-    assert arrays.scale == 1 / 255
+    assert arrays.y.tolist() == [0, 1, 2] and arrays.scale == 1 / 255
     assert set(arrays.client) == {"0"}
     assert read(path, coarse=True).y.tolist() == [0, 0, 1, 1] * 2
 
@@ -78,18 +75,13 @@ def test_shakespeare(tmp_path):
     # runs of five: 88 1 2 1 87 | 89 nothing; 88 89 nothing; 88 3 4 5 6 | 7 89 nothing
     assert arrays.x.tolist() == [[88, 1, 2, 1], [88, 89, 0, 0], [88, 3, 4, 5], [7, 89, 0, 0]]
     assert arrays.y.tolist() == [[1, 2, 1, 87], [89, -1, -1, -1], [3, 4, 5, 6], [89, -1, -1, -1]]
-    assert arrays.vocabulary == 90
-    assert arrays.labels[1] == "d"
+    assert arrays.vocabulary == 90 and arrays.labels[1] == "d"
     assert arrays.labels[86:] == ["\r", "<unknown>", "<begin>", "<end>"]
     assert read(path).x.shape == (3, 80)
 
 
 def test_stack_overflow(tmp_path):
-    fields = {
-        "tokens": [b"how to sort a list", b"sort"],
-        "title": [b"a", b"b"],
-        "score": np.arange(2),
-    }
+    fields = {"tokens": [b"how to sort a list", b"sort"], "title": [b"a", b"b"]}
     written(tmp_path / "d/stackoverflow_train.h5", {"17": fields})
     written(tmp_path / "d/stackoverflow_test.h5", {"9": {"tokens": [b"sort unseen"]}})
     written(tmp_path / "d/stackoverflow_held_out.h5", {"8": {"tokens": [b"sort"]}})
@@ -97,9 +89,7 @@ def test_stack_overflow(tmp_path):
     assert arrays.labels == ["<padding>", "sort", "a", "how", "<unknown>", "<begin>", "<end>"]
     assert arrays.x.tolist() == [[5, 3, 4, 1], [5, 1, 6, 0]]
     assert arrays.y.tolist() == [[3, 4, 1, 2], [1, 6, -1, -1]]
-    assert arrays.y_test.tolist() == [[1, 4, 6, -1]]
-    assert arrays.vocabulary == 7
-    assert arrays.client_test.tolist() == ["9"]
+    assert arrays.y_test.tolist() == [[1, 4, 6, -1]] and arrays.client_test.tolist() == ["9"]
 
 
 def test_folders(tmp_path):

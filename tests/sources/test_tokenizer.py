@@ -3,21 +3,19 @@
 import csv
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
+from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.sources.tokenizer import pairs_as_sequences, tokenizer, with_marks
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 TEXTS = ["", "a", "naïve café 🦊\n\t\0", "ab" * 300, "日本語 mixed with ASCII"]
-
-
-def reader(kind: str):
-    return fedsim.compose.FAMILIES["dataset"][kind]
 
 
 def test_bytes_come_back_exactly():
@@ -67,15 +65,15 @@ def written(tmp_path, **keys) -> dict:
         "name": "pairs",
         "rounds": 1,
         "data": {**data, "tokenizer": "bytes", **keys},
-        "model": {"kind": "char_gru", "width": 8, "layers": 1},
         "client": {"lr": 1.0, "batch": 8},
     }
 
 
 @pytest.mark.long
 def test_pairs_are_learned_and_perplexity_is_exp_of_the_loss(tmp_path):
-    scenario = written(tmp_path, answer="answer")
-    result = fedsim.run(scenario | {"evaluate": {"metric": "test_perplexity"}}, out=tmp_path / "o")
+    scenario = written(tmp_path, answer="answer") | {"evaluate": {"metric": "test_perplexity"}}
+    bigrams = (lambda key: jnp.zeros((259, 259)), lambda params, x: params[x])
+    result = fedsim.run(scenario, model=bigrams)
     federation = result.experiment.plans[0].federation
     labelled = federation.train.y >= 0
     assert (labelled.sum(1) == 3).all() and federation.classes == 259
@@ -120,17 +118,16 @@ def test_sets_of_datasets_become_the_same_tokens(tmp_path):
         lines.writerows([rows, *zip(*rows.values(), strict=True)])
 
     by_bytes = tokenizer("bytes")
+    of_table = {"path": str(tmp_path / "t.csv"), "column": "text"}
     for keys, of_text in (({}, {}), ({"target": "answer"}, {"answer": "answer"})):
-        arrays = reader("huggingface")(folder, tokenizer=by_bytes, length=5, **keys)
-        table = reader("text")(
-            str(tmp_path / "t.csv"), column="text", tokenizer=by_bytes, length=5, **of_text
-        )
+        arrays = FAMILIES["dataset"]["huggingface"](folder, tokenizer=by_bytes, length=5, **keys)
+        table = FAMILIES["dataset"]["text"](**of_table, tokenizer=by_bytes, length=5, **of_text)
         np.testing.assert_array_equal(arrays.x, table.x)
         np.testing.assert_array_equal(arrays.y, table.y)
         assert arrays.client.tolist() == table.client.tolist()
         assert arrays.client_test.tolist() == ["y"] and arrays.labels == table.labels
     with pytest.raises(fedsim.DataError, match="features: no column 'txt'; did you mean 'text'"):
-        reader("huggingface")(folder, features=["txt"], tokenizer=by_bytes)
+        FAMILIES["dataset"]["huggingface"](folder, features=["txt"], tokenizer=by_bytes)
 
 
 @pytest.mark.long
@@ -164,23 +161,14 @@ def test_without_the_package_a_line_says_how_to_install_it(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("sections", "expected"),
+    ("edit", "expected"),
     [
-        (
-            {"data": {"kind": "digits", "tokenizer": "bytes"}},
-            "data.tokenizer: digits has no texts, which become tokens; leave it out",
-        ),
-        (
-            {"data": {"kind": "text", "path": "none.txt", "tokenizer": "byte"}},
-            "data.tokenizer: should be bytes",
-        ),
-        (
-            {"data": "digits", "evaluate": {"metric": "test_perplexity"}},
-            "test_perplexity is for samples in which every token has a label; write test_loss",
-        ),
+        ("data.tokenizer=bytes", "data.tokenizer: digits has no texts, which become tokens; leave"),
+        ("data={kind: text, path: a, tokenizer: byte}", "data.tokenizer: should be bytes"),
+        ("evaluate.metric=test_perplexity", "is for samples in which every token has a label; w"),
     ],
 )
-def test_what_does_not_fit_is_refused(sections, expected):
+def test_what_does_not_fit_is_refused(edit, expected):
     with pytest.raises(ScenarioError) as caught:
-        fedsim.run({"name": "refused", **sections})
+        fedsim.run({"name": "refused", "data": {"kind": "digits"}}, edits=[edit])
     assert expected in str(caught.value)
