@@ -215,7 +215,6 @@ def test_new_writes_a_scenario_that_runs(tmp_path):
     text = (tmp_path / "mine.yaml").read_text()
     assert text.startswith("# yaml-language-server: $schema=fedsim.schema.json\n")
     assert "starter" not in text.lower() and (tmp_path / "fedsim.schema.json").is_file()
-    assert fedsim("check mine.yaml", tmp_path).returncode == 0
     run = fedsim("run mine.yaml --set rounds=2 --quiet", tmp_path)
     assert run.returncode == 0 and (tmp_path / "reports/mine/rounds.csv").is_file()
 

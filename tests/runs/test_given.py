@@ -68,7 +68,8 @@ def test_methods_are_compared_as_they_run(tmp_path):
     assert fedsim.verify(tmp_path).equal
 
     again = {"out": tmp_path, "resume": True, **fewer}
-    more = fedsim.compare(SCENARIO, [*labels, "fedavgm"], **again, **EVERYTHING)
+    one_more = {"method": "fedavg", "label": "again"}
+    more = fedsim.compare(SCENARIO, [*labels, one_more], **again, **EVERYTHING)
     assert len(more.table) == 3
     with pytest.raises(CheckpointError, match=r"hashes.data: "):
         fedsim.compare(SCENARIO, labels, **again, **{**EVERYTHING, "data": OTHER})
@@ -80,6 +81,12 @@ def test_methods_are_compared_as_they_run(tmp_path):
 def test_recorded_runs_are_built_again_with_the_same_and_nothing_else(tmp_path):
     path = tmp_path / "run"
     whole = fedsim.run(SCENARIO, out=path, **EVERYTHING)
+    checks = {check.name: check.detail for check in fedsim.verify(path).checks}
+    advice = "from a Python program: data, loss, model, params; give it again, fedsim.verify(path, "
+    assert advice in checks["scenario"]
+    other = fedsim.verify(path, **{**EVERYTHING, "data": OTHER})
+    assert "hashes.data: " in other.checks[-1].detail and not other.equal
+    assert fedsim.verify(path, **EVERYTHING).equal
     again = {
         "contributions": {},
         "contributions, left out": {"how": "leave_one_out"},
