@@ -215,14 +215,14 @@ def test_new_writes_a_scenario_that_runs(tmp_path):
     text = (tmp_path / "mine.yaml").read_text()
     assert text.startswith("# yaml-language-server: $schema=fedsim.schema.json\n")
     assert "starter" not in text.lower() and (tmp_path / "fedsim.schema.json").is_file()
-    run = fedsim("run mine.yaml --set rounds=2 --quiet", tmp_path)
+    run = fedsim("run mine.yaml --set rounds=1 --quiet", tmp_path)
     assert run.returncode == 0 and (tmp_path / "reports/mine/rounds.csv").is_file()
 
     # Its commented lines work, too.
     assert len(re.findall(r"^  # - ", text, re.M)) == 2
     (tmp_path / "mine.yaml").write_text(re.sub(r"^  # - ", "  - ", text, flags=re.M))
     attacked = "--set 'wire=[{kind: sign_flip, scale: 5}]' --set fleet.malicious=0.2"
-    done = fedsim(f"check mine.yaml {attacked}", tmp_path)
+    done = fedsim(f"check mine.yaml --resolved {attacked}", tmp_path)
     assert done.returncode == 0, done.stderr
 
 

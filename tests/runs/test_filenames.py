@@ -40,6 +40,7 @@ def test_two_labels_never_share_a_name(one, other):
         assert folder.parent == Path("runs/checkpoints")
 
 
+@settings(max_examples=40)
 @given(LABEL)
 def test_a_single_label_gets_a_hash_only_if_its_name_is_too_long_or_empty(label):
     (name,) = names_of([label]).values()
@@ -50,6 +51,7 @@ def test_a_single_label_gets_a_hash_only_if_its_name_is_too_long_or_empty(label)
         assert re.search(r"_[0-9a-f]{8}$", name)
 
 
+@settings(max_examples=40)
 @given(st.lists(LABEL, unique=True, max_size=6), st.integers(0, 6))
 def test_adding_labels_renames_nothing(labels, count):
     before = names_of(labels[:count])
