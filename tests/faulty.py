@@ -11,18 +11,8 @@ flushed before it counts is a matter of the order of operations, recorded in `di
 import os
 from typing import Any, NamedTuple
 
-OPERATIONS = (
-    "open",
-    "write",
-    "pwrite",
-    "fsync",
-    "replace",
-    "ftruncate",
-    "unlink",
-    "mkdir",
-    "rmdir",
-)
 WRITES = ("write", "pwrite")
+OPERATIONS = (*WRITES, "open", "fsync", "replace", "ftruncate", "unlink", "mkdir", "rmdir")
 
 
 class Killed(BaseException):

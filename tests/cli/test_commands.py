@@ -66,11 +66,7 @@ WRONG = [  # command line, exit code, what the one line says
     ("run nowhere/at/all.yaml", 4, "fedsim new NAME writes one to start from"),
     ("run .", 4, ".: is a directory, not a scenario"),
     ("run iid.yaml --sed 3", 2, "'--seeds'"),
-    (
-        "run iid.yaml --seeds five",
-        2,
-        "write 5 (the first five), 0,1,2 (these) or 3, (a single one)",
-    ),
+    ("run iid.yaml --seeds five", 2, "write 5 (the first five), 0,1,2 (these) or 3,"),
     ("run iid.yaml --seeds 0", 2, "seeds"),
     ("run iid.yaml --set rounds", 2, "write PATH=VALUE"),
     ("run iid.yaml --set rouns=3", 2, "did you mean 'rounds'?"),
@@ -80,11 +76,7 @@ WRONG = [  # command line, exit code, what the one line says
     ("run iid.yaml --device tpu --quiet", 2, "there is no tpu here"),
     ("run iid.yaml --plugin nothing.py", 2, "there is no such file"),
     ("run iid.yaml --out /proc/none/x --set rounds=1", 4, "/proc/none"),
-    (
-        "run iid.yaml --rounds 5",
-        2,
-        "no such option '--rounds'; write --set rounds=5; see fedsim run --help",
-    ),
+    ("run iid.yaml --rounds 5", 2, "'--rounds'; write --set rounds=5; see fedsim run --help"),
     ("run iid.yaml --lr=0.1", 2, "write --set client.lr=0.1"),
     ("run iid.yaml rounds=5", 2, "write --set rounds=5"),
     ("compare iid.yaml", 2, "no methods to compare; name them: --methods"),
@@ -175,36 +167,29 @@ def test_the_help_command_prints_what_the_help_option_does(tmp_path):
     assert fedsim("help", tmp_path).stdout == fedsim("--help", tmp_path).stdout
 
 
-def test_help_imports_nothing_heavy():
-    code = "import sys, fedsim.cli.entry as e\ntry: e.main(['--help'])\nexcept SystemExit: pass\n"
-    code += "heavy = {'jax', 'numpy', 'pandas', 'rich', 'pydantic', 'yaml', 'matplotlib'}\n"
-    code += "bad = heavy & set(sys.modules)\n"
-    subprocess.run(
-        [sys.executable, "-c", code + "assert not bad, bad"], check=True, capture_output=True
-    )
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        # a readable scenario with a mistake is built all the same, to find its other mistakes
+HEAVY = {"jax", "numpy", "pandas", "optax", "matplotlib", "scipy", "rich"}
+IMPORTS = [  # command lines with their exit codes, and what none of them imports
+    ({"--help": 0}, HEAVY | {"pydantic", "yaml"}),
+    # A readable scenario with a mistake is built all the same, to find its other mistakes.
+    (
         {"list scenarios": 0, "explain trimmed_mean": 0, "run not.yaml": 2, "run twice.yaml": 2},
-        pytest.param({"new mine": 0}, marks=pytest.mark.long),
-    ],
-    ids=["list, explain and refusals", "new"],
-)
-def test_what_computes_nothing_does_not_import_jax(lines, tmp_path):
+        HEAVY,
+    ),
+    pytest.param({"new mine": 0}, HEAVY, marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize(("lines", "heavy"), IMPORTS, ids=["help", "list and refusals", "new"])
+def test_what_computes_nothing_imports_nothing_heavy(lines, heavy, tmp_path):
     (tmp_path / "not.yaml").write_text("name: [")
     (tmp_path / "twice.yaml").write_text("name: x\nname: y\ndata: digits\n")
     code = "import sys, fedsim.cli.entry as e\n"
     code += "def run(line):\n  try: return e.main(line.split()) or 0\n"
-    code += "  except SystemExit as end: return end.code\n"
+    code += "  except SystemExit as end: return end.code or 0\n"
     code += f"assert {{line: run(line) for line in {[*lines]}}} == {lines}\n"
-    code += "heavy = {'jax', 'numpy', 'pandas', 'optax', 'matplotlib', 'scipy', 'rich'}\n"
-    code += "bad = heavy & set(sys.modules)\nassert not bad, bad"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
+    code += f"bad = {heavy} & set(sys.modules)\nassert not bad, bad"
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -216,28 +201,11 @@ def test_a_command_ends_right_after_its_exit_handlers():
 
 
 @pytest.mark.long
-def test_commands_that_compute_import_no_more_than_they_need():
-    code = "import sys, fedsim.cli.console\n"
-    code += "bad = {'scipy.special', 'matplotlib'} & set(sys.modules)\nassert not bad, bad"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_output_into_a_closed_pipe_is_no_error(tmp_path):
-    line = f"set -o pipefail; {shlex.join([*FEDSIM, 'explain', 'sgd'])} | true"
-    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr == ""
-
-
-@pytest.mark.long
-def test_an_old_locale_and_a_narrow_terminal_lose_nothing(desk):
-    """A run that nobody watches prints its table, and no progress."""
-    for line, printed in (
-        ("explain fedprox", r"^client/fedprox"),
-        ("run iid.yaml --set rounds=2", r"^fedavg +0 +2 +test_accuracy "),
-    ):
-        done = fedsim(line, desk, LC_ALL="C", PYTHONIOENCODING="ascii", COLUMNS="1")
-        assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
-        assert re.search(printed, done.stdout, re.M)
+def test_an_old_locale_and_a_narrow_terminal_lose_nothing(tmp_path):
+    ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "1"}
+    done = fedsim("explain fedprox", tmp_path, **ascii_only)
+    assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
+    assert re.search(r"^client/fedprox", done.stdout, re.M)
 
 
 @pytest.mark.long
@@ -245,20 +213,16 @@ def test_new_writes_a_scenario_that_runs(tmp_path):
     done = fedsim("new mine", tmp_path)
     assert done.returncode == 0 and "fedsim run mine.yaml" in " ".join(done.stdout.split())
     text = (tmp_path / "mine.yaml").read_text()
-    assert (
-        text.startswith("# yaml-language-server: $schema=fedsim.schema.json\n")
-        and "STARTER" not in text
-    )
-    assert "starter" not in text and (tmp_path / "fedsim.schema.json").is_file()
-    assert fedsim("check mine.yaml", tmp_path).returncode == 0
-    run = fedsim("run mine.yaml --set rounds=2 --quiet", tmp_path)
+    assert text.startswith("# yaml-language-server: $schema=fedsim.schema.json\n")
+    assert "starter" not in text.lower() and (tmp_path / "fedsim.schema.json").is_file()
+    run = fedsim("run mine.yaml --set rounds=1 --quiet", tmp_path)
     assert run.returncode == 0 and (tmp_path / "reports/mine/rounds.csv").is_file()
 
     # Its commented lines work, too.
     assert len(re.findall(r"^  # - ", text, re.M)) == 2
     (tmp_path / "mine.yaml").write_text(re.sub(r"^  # - ", "  - ", text, flags=re.M))
     attacked = "--set 'wire=[{kind: sign_flip, scale: 5}]' --set fleet.malicious=0.2"
-    done = fedsim(f"check mine.yaml {attacked}", tmp_path)
+    done = fedsim(f"check mine.yaml --resolved {attacked}", tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -276,9 +240,8 @@ def test_list_knows_every_kind():
     counted = invoke("list").output
     for family in FAMILIES:
         assert own_kinds_of(family).keys() <= set(listed[plural_of(family)])
-        assert re.search(rf"^  {plural_of(family)} +{len(FAMILIES[family])}$", counted, re.M), (
-            counted
-        )
+        line = rf"^  {plural_of(family)} +{len(FAMILIES[family])}$"
+        assert re.search(line, counted, re.M), counted
     rules = invoke("list", "rules").output
     assert "krum(f, neighbours)" in rules and "fedmedian" in rules and "digits" not in rules
     assert "cpu" in invoke("list", "devices").output

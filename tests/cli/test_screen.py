@@ -20,7 +20,7 @@ LINES = (
     "explain fedavg",
     "explain rounds.csv",
     "doctor",
-    "check iid.yaml",
+    "check iid.yaml --set model=logistic",
 )
 
 

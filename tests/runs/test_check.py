@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from conftest import some
 
 from fedsim import run
 from fedsim.assemble import build
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 SMALL = {
     "name": "small",
-    "rounds": 3,
+    "rounds": 2,
     "data": {"kind": "digits", "clients": 30},
     "model": {"kind": "mlp", "hidden": [20]},
     "cohort": {"kind": "uniform", "size": 6},
@@ -37,19 +36,16 @@ def written(folder, **sections):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "sections", [{"method": method} for method in some(["scaffold", "mime", "qfedavg"])]
-)
-def test_predictions_match_the_run(sections, tmp_path, monkeypatch):
-    path = written(tmp_path, **sections)
+@pytest.mark.parametrize("method", ["scaffold", "mime", "qfedavg"])
+def test_predictions_match_the_run(method, tmp_path, monkeypatch):
+    path = written(tmp_path, method=method)
     monkeypatch.chdir(tmp_path)
-    predicted = json.loads(
-        CliRunner().invoke(cli, ["check", path, "--json"], catch_exceptions=False).stdout
-    )
+    done = CliRunner().invoke(cli, ["check", path, "--json"], catch_exceptions=False)
+    predicted = json.loads(done.stdout)
     assert not (tmp_path / "reports").exists()
     last = run(path).rounds.iloc[-1]
-    assert predicted["bytes_up_a_round"] * 3 == last["bytes_up"]
-    assert predicted["bytes_down_a_round"] * 3 == last["bytes_down"]
+    assert predicted["bytes_up_a_round"] * 2 == last["bytes_up"]
+    assert predicted["bytes_down_a_round"] * 2 == last["bytes_down"]
     assert predicted["parameters"] == 64 * 20 + 20 + 20 * 10 + 10
     assert predicted["clients"] == 30 and predicted["clients_a_round"] == 6
     assert predicted["longest_client_steps"] * 6 >= predicted["steps_a_round"] > 0
@@ -86,8 +82,3 @@ def test_values_count_from_creation_to_last_use():
     loop = lambda a: jax.lax.fori_loop(0, 3, lambda _, carried: product(product(carried)), a)
     for carried in (loop, lambda a: loop(a) + 1):  # what is carried, two products, and a counter
         assert traced_bytes(jax.jit(carried), x) == pytest.approx(3 * n, rel=0.01)
-
-
-def test_a_wrong_scenario_is_refused_as_by_run(tmp_path):
-    done = CliRunner().invoke(cli, ["check", written(tmp_path, rounds=-1)], catch_exceptions=True)
-    assert type(done.exception).__name__ == "ScenarioError"

@@ -29,9 +29,8 @@ needs_dask = pytest.mark.skipif(
     not importlib.util.find_spec("distributed"), reason="needs dask: the extra `cluster`"
 )
 METHODS = "scaffold,krum(f=3),fragile"  # Krum's cohort is too small
-LINES = block(
-    (ROOT / "docs/comparing.md").read_text(), "cluster"
-).splitlines()  # scheduler, worker, comparison
+# Of the page: scheduler, worker, comparison.
+LINES = block((ROOT / "docs/comparing.md").read_text(), "cluster").splitlines()
 ON = LINES[2].split()[-2:]
 PLUGIN = TESTS / "plugins" / "fragile.py"
 
@@ -59,21 +58,17 @@ def test_a_malformed_address_is_refused(on):
 
 def test_without_dask_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask", None)
-    with (
-        pytest.raises(ProcessError, match=r"pip install 'fedsim-jax\[cluster\]'"),
-        connected("dask://127.0.0.1:8786"),
-    ):
+    remedy = pytest.raises(ProcessError, match=r"pip install 'fedsim-jax\[cluster\]'")
+    with remedy, connected("dask://127.0.0.1:8786"):
         pass
 
 
 @needs_dask
 def test_a_missing_scheduler_is_one_line_and_leaves_no_files(tmp_path):
-    with pytest.raises(
-        ProcessError, match=r"no dask scheduler answers \(.*Connection refused\)"
-    ) as refused:
-        fedsim.compare(
-            SCENARIO, "fedavg,median", out=tmp_path / "out", on=f"dask://127.0.0.1:{free_port()}"
-        )
+    on = f"dask://127.0.0.1:{free_port()}"
+    line = r"no dask scheduler answers \(.*Connection refused\)"
+    with pytest.raises(ProcessError, match=line) as refused:
+        fedsim.compare(SCENARIO, "fedavg,median", out=tmp_path / "out", on=on)
     assert refused.value.exit_code == 2
     assert not (tmp_path / "out").exists()
 
@@ -92,10 +87,9 @@ def test_a_worker_lost_while_terms_are_compared_is_reported_as_lost():
     assert lost.value.exit_code == 1
 
 
-def test_jobs_and_on_together_are_refused(tmp_path):
-    done = CliRunner().invoke(
-        cli, ["compare", "s.yaml", "--jobs", "2", "--on", "dask://127.0.0.1:8786"]
-    )
+def test_jobs_and_on_together_are_refused():
+    words = ["compare", "s.yaml", "--jobs", "2", "--on", "dask://127.0.0.1:8786"]
+    done = CliRunner().invoke(cli, words)
     assert done.exit_code == 2 and "--jobs is for this machine and --on for others" in done.output
 
 

@@ -12,8 +12,8 @@ import pytest
 from conftest import sampled
 from directories import tiny
 
-import fedsim
 from fedsim.disk.checkpoint import Snapshot
+from fedsim.errors import DirectoryError
 from fedsim.runs import derive, directory
 from fedsim.runs.commits import LOG
 from fedsim.runs.derive import rebuild
@@ -43,12 +43,9 @@ DESIGNS = {  # methods, what varies, what is tuned
 }
 
 
-def base(**sections):
-    """The scenario of all comparisons."""
-    data = {"kind": "digits", "clients": 12, "validation": 0.1}
-    scenario = tiny(rounds=ROUNDS, data=data, evaluate={"every": 1, "target": 0.5}, **sections)
-    del scenario["method"]
-    return scenario
+DATA = {"kind": "digits", "clients": 12, "validation": 0.1}
+SCENARIO = tiny(rounds=ROUNDS, data=DATA, evaluate={"every": 1, "target": 0.5})
+del SCENARIO["method"]
 
 
 # ------------------------------------------------------------------------------------- made-up logs
@@ -64,19 +61,10 @@ def log_of(who, seed):
         scores = {"train_loss": loss, "test_loss": rng.random(), "test_accuracy": rng.random()}
         sent = {"virtual_seconds": float(r), "bytes_up": 100 * r, "bytes_down": 100 * r}
         rounds.append({**first, "round": r, **sent, **scores, "validation_accuracy": rng.random()})
-        seconds = {
-            "wall_seconds": r + 1.0,
-            "compile_seconds": 0.5,
-            "steps_per_second": 9.0,
-            "lane_efficiency": 1.0,
-        }
-        timing.append({**first, "round": r, **seconds})
-    clients = {
-        "client": [0, 1],
-        "samples": [5, 7],
-        "rounds_joined": [1, 2],
-        "global_accuracy": [0.5, 0.6],
-    }
+        seconds = {"wall_seconds": r + 1.0, "compile_seconds": 0.5}
+        timing.append({**first, "round": r, **seconds, "steps_per_second": 9.0})
+    counts = {"samples": [5, 7], "rounds_joined": [1, 2]}
+    clients = {"client": [0, 1], **counts, "global_accuracy": [0.5, 0.6]}
     partition = {"seed": seed, "client": [0, 1], "label": [0, 1], "samples": [5, 7]}
     end = {**first, **summarise(rounds, "test_accuracy", 10, 0.5, "done", "")}
     ends = {"summary": end, "clients": {**first, **clients}, "partition": partition}
@@ -106,33 +94,13 @@ def write_log(path, who, seed, entries):
 def cut_off(name, path):
     """The directory of a comparison that has just begun -> its runs."""
     methods, vary, tune = DESIGNS[name]
-    design = design_of(read(base()), methods, vary, tune)
+    design = design_of(read(SCENARIO), methods, vary, tune)
     path.mkdir()
     names = names_of(label_of(cell.key_columns) for cell in design.cells)
     record = record_of_comparison(design, jax.devices(), supplied=[])
     record = {**record, "names": names, "started": "2026-11-29T12:00:00Z"}
     directory.write_record(path, record)
     return [(cell.key_columns, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
-
-
-def demand_tables_and_page(path, runs, cuts):
-    """Everything committed is in the tables, and everything is marked as unfinished."""
-    names = rebuild(path)
-    assert TABLES | {"report.html"} <= {*names} and all((path / name).is_file() for name in names)
-    record = directory.sound_record(path)
-    assert record["status"] == "interrupted" and record["unfinished"]["files"] == names
-    mark = record["unfinished"]["mark"]
-    assert mark.startswith("unfinished: ") and mark in (path / "report.html").read_text()
-    assert len(pd.read_csv(path / "rounds.csv")) == sum(min(cut, ROUNDS + 1) for cut in cuts)
-    summary = pd.read_csv(path / "summary.csv")
-    status = summary.get(
-        "status", pd.Series(dtype=str)
-    )  # a column without any value is not written
-    assert (status == "unfinished").sum() == sum(0 < cut < ENDED for cut in cuts)
-    assert len(summary) == sum(cut > 0 for cut in cuts)
-    ended = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
-    tuned = axes_of(record)[1]
-    assert {*pd.read_csv(path / "compare.csv")["method"]} == (set() if tuned else ended)
 
 
 def cuts_of(runs):
@@ -152,21 +120,36 @@ def cuts_of(runs):
     ("name", "number"), sampled(itertools.product(DESIGNS, range(7)), 33, start=2)
 )
 def test_any_committed_prefix_has_tables_and_a_page(name, number, tmp_path, draw, monkeypatch):
-    monkeypatch.setattr(
-        derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ())
-    )
-    runs = cut_off(name, tmp_path / "run")
+    """Everything committed is in the tables, and everything is marked as unfinished."""
+    without_pictures = lambda frames, record, drawn=(): draw(frames, record, ())
+    monkeypatch.setattr(derive, "derived_files", without_pictures)
+    path = tmp_path / "run"
+    runs = cut_off(name, path)
     cuts = [*cuts_of(runs)][number]
     for (who, seed), entries in zip(runs, cuts, strict=True):
-        write_log(tmp_path / "run", who, seed, entries)
-    demand_tables_and_page(tmp_path / "run", runs, cuts)
+        write_log(path, who, seed, entries)
+
+    names = rebuild(path)
+    assert TABLES | {"report.html"} <= {*names} and all((path / name).is_file() for name in names)
+    record = directory.sound_record(path)
+    assert record["status"] == "interrupted" and record["unfinished"]["files"] == names
+    mark = record["unfinished"]["mark"]
+    assert mark.startswith("unfinished: ") and mark in (path / "report.html").read_text()
+    assert len(pd.read_csv(path / "rounds.csv")) == sum(min(cut, ROUNDS + 1) for cut in cuts)
+    summary = pd.read_csv(path / "summary.csv")
+    assert len(summary) == sum(cut > 0 for cut in cuts)
+    unfinished = sum(0 < cut < ENDED for cut in cuts)  # a column without any value is not written
+    assert ("status" in summary and (summary["status"] == "unfinished").sum()) == unfinished
+    ended = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
+    compared = set() if axes_of(record)[1] else ended
+    assert {*pd.read_csv(path / "compare.csv")["method"]} == compared
 
 
 def test_tables_remain_when_a_page_cannot_be_made(tmp_path, monkeypatch):
     (who, seed), *_ = cut_off("methods", tmp_path / "run")
     write_log(tmp_path / "run", who, seed, 2)
     monkeypatch.setattr(derive, "derived_files", lambda *_: {}["a column that is not there"])
-    with pytest.raises(fedsim.errors.DirectoryError, match="KeyError"):
+    with pytest.raises(DirectoryError, match="KeyError"):
         rebuild(tmp_path / "run")
     assert len(pd.read_csv(tmp_path / "run/rounds.csv")) == 2
     assert directory.sound_record(tmp_path / "run")["unfinished"]["files"] == sorted(
@@ -176,10 +159,8 @@ def test_tables_remain_when_a_page_cannot_be_made(tmp_path, monkeypatch):
 
 def test_the_export_mixes_no_settings_and_is_refused_before_the_first_row(tmp_path):
     runs = cut_off("tuned", tmp_path / "run")
-    with (
-        pytest.raises(fedsim.errors.DirectoryError, match="no round has been evaluated yet"),
-        warnings.catch_warnings(),
-    ):
+    refusal = pytest.raises(DirectoryError, match="no round has been evaluated yet")
+    with refusal, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exported(tmp_path / "run", None, "latex")
     for who, seed in runs:

@@ -62,15 +62,16 @@ def test_a_line_is_gone_after_an_error(notebook):
 @pytest.mark.long
 def test_runs_report_to_the_notebook_unless_told_not_to(notebook, monkeypatch, capfd):
     monkeypatch.setattr(displays, "SECONDS_BETWEEN_UPDATES", 0.0)
-    fedsim.run(tiny(), progress=True)
+    scenario = tiny(method="fedavg")
+    fedsim.run(scenario, progress=True)
     assert any("6/6 rounds" in line for line, *_ in notebook.shown)
     notebook.shown.clear()
-    fedsim.compare(tiny(), ["scaffold"], progress=True)
-    assert any("[1/1] scaffold: round 3/3" in line for line, *_ in notebook.shown)
+    fedsim.compare(scenario, ["fedavg"], progress=True)
+    assert any("[1/1] fedavg: round 3/3" in line for line, *_ in notebook.shown)
 
     notebook.shown.clear()
-    fedsim.compare(tiny(), ["scaffold"], progress=False)
-    fedsim.run(tiny())  # in a test
+    fedsim.compare(scenario, ["fedavg"], progress=False)
+    fedsim.run(scenario)  # in a test
     assert notebook.shown == [] and capfd.readouterr() == ("", "")
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import jax
 import pytest
 import yaml
 from conftest import sampled
@@ -54,23 +55,22 @@ def desk(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("written", ["all", "-3", "0", "", "²", "1e3", "99999", "4.0"])
+@pytest.mark.parametrize("written", ["all", "-3", "0", "", "²", "99999", "4.0"])
 def test_an_invalid_number_of_threads_is_refused_in_one_line(written, monkeypatch):
     monkeypatch.setenv("NPROC", written)
     monkeypatch.setattr(machine, "_in_force", [])
-    with pytest.raises(
-        DeviceError, match=r"^environment variable NPROC: should be .*, found '.*'; .*unset it"
-    ):
+    line = r"^environment variable NPROC: should be .*, found '.*'; .*unset it"
+    with pytest.raises(DeviceError, match=line):
         threads_in_force()
 
 
-def test_a_valid_number_of_threads_is_used(monkeypatch):
-    monkeypatch.setenv("NPROC", "3")
-    monkeypatch.setattr(machine, "_in_force", [])
-    assert threads_in_force() == 3
-    monkeypatch.delenv("NPROC")
-    monkeypatch.setattr(machine, "_in_force", [])
-    assert threads_in_force() == machine.cores() == int(os.environ["NPROC"])
+def test_a_valid_number_of_threads_is_used_or_else_that_of_the_cores(monkeypatch):
+    for written, threads in (("3", 3), (None, machine.cores())):
+        monkeypatch.delenv("NPROC")
+        if written:
+            monkeypatch.setenv("NPROC", written)
+        monkeypatch.setattr(machine, "_in_force", [])
+        assert threads_in_force() == threads == int(os.environ["NPROC"])
 
 
 @pytest.mark.parametrize(
@@ -84,51 +84,37 @@ def test_errors_of_missing_devices_name_the_setting_that_asked_for_them(error, m
 
     monkeypatch.setattr(machine.jax, "devices", start)
     monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+    line = r"^environment variable .*JAX_PLATFORMS=tpu.*: JAX cannot start: .*$"
     for asked in (None, "gpu", "cpu:0"):
-        with pytest.raises(
-            DeviceError, match=r"^environment variable .*JAX_PLATFORMS=tpu.*: JAX cannot start: "
-        ) as error_info:
+        with pytest.raises(DeviceError, match=line):
             devices_of(asked)
-        assert "\n" not in str(error_info.value)
 
 
 def test_flags_that_would_abort_xla_are_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(machine, "_started", lambda: False)
     monkeypatch.setenv("XLA_FLAGS", "--xla_nonsense=1")
-    with pytest.raises(
-        DeviceError,
-        match=r"^environment variable XLA_FLAGS: Unknown flag in XLA_FLAGS: --xla_nonsense=1;",
-    ):
+    line = r"^environment variable XLA_FLAGS: Unknown flag in XLA_FLAGS: --xla_nonsense=1;"
+    with pytest.raises(DeviceError, match=line):
         devices_of(None)
 
 
 def test_disabled_compilation_is_refused_in_one_line():
-    import jax
-
     with jax.disable_jit(), pytest.raises(DeviceError, match="JAX_DISABLE_JIT"):
         devices_of(None)
 
 
 def test_a_process_without_any_of_the_devices_is_refused_in_one_line(monkeypatch):
-    import jax
-
     scenario = read(TINY)
     monkeypatch.setattr(jax, "process_index", lambda *_: 3)
-    line = (
-        "^--device cpu:0: process 3 has none of these devices; name at least one of every process$"
-    )
-    with pytest.raises(DeviceError, match=line), numerics(scenario, device="cpu:0"):
+    line = "--device cpu:0: process 3 has none of these devices; name at least one of every process"
+    with pytest.raises(DeviceError, match=f"^{line}$"), numerics(scenario, device="cpu:0"):
         pass
 
 
 VARIABLES = [  # variable, value, what the line says
     ("JAX_ENABLE_X64", "maybe", "variable JAX_ENABLE_X64: JAX does not take 'maybe'"),
-    ("JAX_NUM_CPU_DEVICES", "abc", "variable JAX_NUM_CPU_DEVICES: JAX does not take 'abc'"),
     ("JAX_PLATFORMS", "tpu", "variable JAX_PLATFORMS=tpu: JAX cannot start: Unable to initialize"),
-    ("JAX_PLATFORMS", "cuda", "variable JAX_PLATFORMS=cuda: JAX cannot start: "),
     ("JAX_PLATFORM_NAME", "nonsense", "variable JAX_PLATFORM_NAME=nonsense: JAX cannot start: "),
-    ("JAX_DISABLE_JIT", "1", "JAX_DISABLE_JIT is set"),
-    ("NPROC", "all", "variable NPROC: should be a number of threads"),
     ("XLA_FLAGS", "nonsense", 'variable XLA_FLAGS: Could not open file "nonsense"'),
     ("XLA_FLAGS", "--xla_force_host_platform_device_count=abc", "Couldn't interpret value abc"),
     ("XLA_FLAGS", "--xla_force_host_platform_device_count=-1", "environment variable "),
@@ -137,7 +123,7 @@ VARIABLES = [  # variable, value, what the line says
 
 ASKED = [
     *(("run tiny.yaml", *case) for case in VARIABLES),
-    *((command, *VARIABLES[2]) for command in ("check tiny.yaml", "doctor", "list devices")),
+    *((command, *VARIABLES[1]) for command in ("check tiny.yaml", "doctor", "list devices")),
 ]
 
 

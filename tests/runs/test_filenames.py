@@ -40,6 +40,7 @@ def test_two_labels_never_share_a_name(one, other):
         assert folder.parent == Path("runs/checkpoints")
 
 
+@settings(max_examples=40)
 @given(LABEL)
 def test_a_single_label_gets_a_hash_only_if_its_name_is_too_long_or_empty(label):
     (name,) = names_of([label]).values()
@@ -50,6 +51,7 @@ def test_a_single_label_gets_a_hash_only_if_its_name_is_too_long_or_empty(label)
         assert re.search(r"_[0-9a-f]{8}$", name)
 
 
+@settings(max_examples=40)
 @given(st.lists(LABEL, unique=True, max_size=6), st.integers(0, 6))
 def test_adding_labels_renames_nothing(labels, count):
     before = names_of(labels[:count])
@@ -60,15 +62,11 @@ def test_adding_labels_renames_nothing(labels, count):
 
 TINY = {
     "name": "tiny",
-    "rounds": 2,
-    "seeds": 2,
+    "rounds": 1,
+    "seeds": 1,
     "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6},
 }
-SHARING = [
-    {"method": "median", "label": "krum_f_1"},
-    "krum(f=1)",
-    {"method": "fedavg", "label": "Krum(F=1)"},
-]
+SHARING = ["krum(f=1)", {"method": "fedavg", "label": "Krum(F=1)"}]
 
 
 @pytest.mark.long
@@ -76,14 +74,14 @@ def test_every_run_of_a_comparison_has_its_own_model_and_commits(tmp_path):
     out = tmp_path / "out"
     comparison = fedsim.compare(TINY, SHARING, out=out, pictures=False)
     run_files = run_files_of(out, directory.sound_record(out))
-    assert len(list(out.glob("model.*"))) == len(list((out / "checkpoints").iterdir())) == 6
-    for label in ("krum_f_1", "krum(f=1)", "Krum(F=1)"):
-        for seed in (0, 1):
-            saved = fedsim.load_model(run_files.model(label, seed))["params"]
-            ours = comparison.model(label, seed)
-            assert saved.keys() == ours.keys()
-            assert all((saved[leaf] == ours[leaf]).all() for leaf in saved)
+    assert len(list(out.glob("model.*"))) == len(list((out / "checkpoints").iterdir())) == 2
+    for label in ("krum(f=1)", "Krum(F=1)"):
+        saved = fedsim.load_model(run_files.model(label, 0))["params"]
+        ours = comparison.model(label, 0)
+        assert saved.keys() == ours.keys()
+        assert all((saved[leaf] == ours[leaf]).all() for leaf in saved)
     assert fedsim.verify(out).equal
-    again = fedsim.compare(TINY, [*SHARING, "median"], out=out, resume=True, pictures=False)
-    assert len(list(out.glob("model.*"))) == 8 and again.status == "done"
+    one_more = {"method": "fedavg", "label": "krum_f_1"}
+    again = fedsim.compare(TINY, [*SHARING, one_more], out=out, resume=True)
+    assert len(list(out.glob("model.*"))) == 3 and again.status == "done"
     assert names_in(directory.sound_record(out)).items() >= run_files.names.items()

@@ -1,14 +1,12 @@
 """A directory that is renamed or replaced while a run holds it: others' files are left alone."""
 
 import os
-import random
 import re
 import shutil
-import subprocess
-import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import click
 import pytest
 from directories import contents, started, tiny, wait_for_commit, written
 from test_commands import fedsim as typed
@@ -57,11 +55,7 @@ def test_a_lock_of_another_process_stays(tmp_path):
 
 @pytest.mark.parametrize(
     "write",
-    [
-        lambda path: files.write(path, "x"),
-        lambda path: files.append(path, 0, b"x"),
-        files.remove,
-    ],
+    [lambda path: files.write(path, "x"), lambda path: files.append(path, 0, b"x"), files.remove],
     ids=["write", "append", "remove"],
 )
 def test_nothing_is_written_into_a_directory_that_replaced_the_locked_one(write, tmp_path):
@@ -81,32 +75,12 @@ def test_nothing_is_written_into_a_directory_that_replaced_the_locked_one(write,
         assert mine.read_text() == "of somebody else" and os.listdir(x) == [mine.name]
 
 
-@pytest.mark.long
-def test_a_run_whose_directory_is_replaced_stops_and_resumes_in_the_renamed_one(tmp_path):
-    """The commit of round 1 is in y, and the run resumes there; the new x is not touched."""
-    x, y = tmp_path / "x", tmp_path / "y"
-    scenario = tiny(seeds=[0], rounds=2, evaluate={"every": 1})
-
-    def exchange(experiment, seed, row):
-        if row.values["round"] == 2:
-            x.rename(y)
-            x.mkdir()
-            (x / "thesis.txt").write_text("two years")
-
-    with pytest.raises(DirectoryError, match="was renamed or replaced"):
-        fedsim.run(scenario, out=x, watch=exchange)
-    assert [path.name for path in x.iterdir()] == ["thesis.txt"] and not (y / LOCK).exists()
-    again = fedsim.run(scenario, out=y, resume=True)
-    assert again.rounds.equals(fedsim.run(scenario).rounds)
-
-
 # What is put before -o FOLDER, of every command that writes files into a folder.
 INTO_FOLDERS = {
     "run": "run {scenario} --force",
     "compare": "compare {scenario} --methods fedavg --seeds 1 --force",
     "suite run": "suite run {task}",
     "suite report": "suite report {suite} --force",
-    "verify --against RUN": "verify --against {run}",  # takes only new folders
     "data partition": "data partition {scenario} --force",
     "fork": "fork {run} --round 1 --force",
     "fork --unlearn": "fork --unlearn {run} --client 3 --force",
@@ -115,21 +89,14 @@ INTO_FOLDERS = {
 }
 INTO_FOLDERS = {name: line for name, line in INTO_FOLDERS.items() if name in every_command()}
 
-# Commands whose -o FILE is replaced as a whole or not at all; nothing else is written there.
-INTO_FILES = ("report", "export", "export --format zip", "new --schema")
-
-
-def commands() -> dict[str, click.Command]:
-    """Every command with an option --out, by name."""
-    found = {}
-    for words, command in every_command().items():
-        if any("--out" in option.opts for option in command.params):
-            found[words] = command
-    return found
+# Commands that take only a new folder, or whose -o FILE is replaced as a whole or not at all.
+OTHERS = {"verify --against RUN", "report", "export", "export --format zip", "new --schema"}
 
 
 def test_every_command_that_writes_is_tried():
-    assert {*commands()} <= {*INTO_FOLDERS, *INTO_FILES}
+    writes = lambda command: any("--out" in option.opts for option in command.params)
+    writing = {name for name, command in every_command().items() if writes(command)}
+    assert writing <= {*INTO_FOLDERS} | OTHERS
 
 
 # Those whose files may lie beside somebody's own.
@@ -141,7 +108,7 @@ def desk(tmp_path_factory) -> dict[str, Path]:
     """A scenario, a run of it, and a task of a suite with its comparison."""
     folder = tmp_path_factory.mktemp("desk")
     scenario = tiny(seeds=[0], rounds=2, method="fedavg", evaluate={"every": 1})
-    task = {**scenario, "compare": {"methods": ["fedavg", "fedprox"], "suite": 1}}
+    task = {**scenario, "compare": {"methods": ["fedavg", "mean"], "suite": 1}}
     del task["method"]
     fedsim.run(scenario, out=folder / "run", pictures=False)
     paths = {name: folder / name for name in ("run", "suite")}
@@ -159,9 +126,7 @@ def refused(line: str, code: int) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", [n for n in INTO_FOLDERS if n in commands() and n != "verify --against RUN"]
-)
+@pytest.mark.parametrize("name", INTO_FOLDERS)
 def test_whatever_writes_into_a_folder_holds_its_lock(name, desk, tmp_path):
     """The command ends with 6 where another holds it, and touches nothing."""
     out = tmp_path / "out"
@@ -172,7 +137,7 @@ def test_whatever_writes_into_a_folder_holds_its_lock(name, desk, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in OF_FILES if name in commands()])
+@pytest.mark.parametrize("name", [name for name in OF_FILES if name in INTO_FOLDERS])
 def test_files_of_somebody_are_replaced_only_by_force(name, desk, tmp_path):
     """They are said before anything is computed or written, and a run stays as it is."""
     line = INTO_FOLDERS[name].format(**desk).removesuffix(" --force")
@@ -206,51 +171,27 @@ def test_two_processes_may_write_one_file(tmp_path, monkeypatch):
     assert contents(tmp_path) == {"page.html": b"first", "page.html.tmp": b"of somebody else"}
 
 
-CLAIM = """
-import sys
-from pathlib import Path
-from fedsim.errors import DirectoryError, LockedError
-from fedsim.runs.directory import open_run_directory
-
-print("ready", flush=True)
-for out in map(str.strip, sys.stdin):
-    try:
-        with open_run_directory(Path(out), force=False, resume=len(out) % 2 > 0):
-            print("won", flush=True)
-            sys.stdin.readline()
-            (Path(out) / "run.json").write_text("mine")
-        print("left", flush=True)
-    except LockedError as error:
-        print("locked" if "in use by process" in str(error) else error, flush=True)
-    except DirectoryError as error:
-        print(error, flush=True)
-"""
-WRITERS = 2
-
-
-@pytest.mark.long
 def test_one_writer_wins_each_of_fifty_races(tmp_path):
-    """Processes that want one new directory: one gets it, and the others are told so."""
-    pipe, words = subprocess.PIPE, [sys.executable, "-c", CLAIM]
-    processes = [
-        subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) for _ in range(WRITERS)
-    ]
-    streams = [(process.stdin, process.stdout) for process in processes]
-    assert [answers.readline().strip() for _, answers in streams] == ["ready"] * WRITERS
-    for n in range(50):
-        out = tmp_path / f"race{n}"
-        for orders, _ in random.sample(streams, WRITERS):
-            orders.write(f"{out}\n")
-            orders.flush()
-        said = [answers.readline().strip() for _, answers in streams]
-        assert sorted(said) == ["locked"] * (WRITERS - 1) + ["won"], said
-        orders, answers = streams[said.index("won")]
-        orders.write("\n")
-        orders.flush()
-        assert answers.readline().strip() == "left"
-        assert [path.name for path in out.iterdir()] == ["run.json"]
-    for process in processes:
-        process.communicate("")
+    """Two that want one new directory: one gets it, and the other is told so."""
+    at_once = threading.Barrier(2, timeout=60)
+
+    def claim(out, resume):
+        at_once.wait()
+        try:
+            with open_run_directory(out, force=False, resume=resume):
+                at_once.wait()  # until the other one was told
+                (out / "run.json").write_text("mine")
+            return "won"
+        except LockedError as error:
+            at_once.wait()
+            return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        for n in range(50):
+            out = tmp_path / f"race{n}"
+            one, other = sorted(pool.map(claim, [out, out], [False, True]))
+            assert one.startswith(f"{out}: in use by process ") and other == "won"
+            assert [path.name for path in out.iterdir()] == ["run.json"]
 
 
 @pytest.mark.long

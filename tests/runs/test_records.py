@@ -10,14 +10,7 @@ import pytest
 from conftest import WHOLE
 
 import fedsim
-from fedsim.errors import (
-    CheckpointError,
-    DataError,
-    DeviceError,
-    DirectoryError,
-    LockedError,
-    ScenarioError,
-)
+from fedsim.errors import DirectoryError, Failure
 from fedsim.runs import derive, directory
 from fedsim.runs.export import exported
 from fedsim.runs.record_form import ComparisonRecord, RunRecord, malformed
@@ -28,21 +21,18 @@ TINY = {
     "data": {"kind": "gaussian_blobs", "clients": 4, "samples": 60, "classes": 3, "shape": [3]},
     "cohort": {"kind": "uniform", "size": 2},
 }
-METHODS = ["fedavg", "median"]
-OURS = (ScenarioError, DataError, DirectoryError, LockedError, CheckpointError, DeviceError)
+METHODS = ["fedavg", "mean"]
 ODD = ["text", ["a", 3], 3, 2.5, None, {"a": 3}, True, -1, ""]  # for values of another form
 
 
 def paths(value, above=()):
-    """Every place in a nested value, the first of every list, the last of every long mapping."""
-    inner = (
-        list(value.items())
-        if isinstance(value, dict)
-        else list(enumerate(value))[:1]
-        if isinstance(value, list)
-        else []
-    )
-    for name, one in inner if len(inner) < 30 else inner[:1]:
+    """Every place in a nested value; of lists and of long mappings, the first one."""
+    inner = []
+    if isinstance(value, dict):
+        inner = [*value.items()][: None if len(value) < 30 else 1]
+    if isinstance(value, list):
+        inner = [*enumerate(value)][:1]
+    for name, one in inner:
         yield (*above, name)
         yield from paths(one, (*above, name))
 
@@ -66,17 +56,12 @@ def made(root, tmp_path_factory):
     return home
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory):
-    """A run and a comparison, whole and small."""
-    home = tmp_path_factory.mktemp("played")
-    fedsim.run(TINY, out=home / "run", pictures=False)
-    fedsim.compare(
-        TINY, METHODS, out=home / "compare", seeds=1, vary={"client.lr": [0.1, 0.2]}, pictures=False
-    )
-    return home
-
-
+PLAYED = {
+    "run": lambda out: fedsim.run(TINY, out=out, pictures=False),
+    "compare": lambda out: fedsim.compare(
+        TINY, METHODS, out=out, seeds=1, vary={"client.lr": [0.1, 0.2]}, pictures=False
+    ),
+}
 ACTS = {
     "run --resume": lambda out: fedsim.run(TINY, out=out, resume=True, pictures=False),
     "compare --resume": lambda out: fedsim.compare(
@@ -94,50 +79,32 @@ ACTS = {
 }
 
 
-def tried(out, record, acts):
-    """The outcome of each act on a directory with this record: `done`, or the line of its error."""
-    directory.write_record(out, record)
-    outcomes = {}
-    for name in acts:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                verification = ACTS[name](out)
-            outcomes[name] = "done"
-            if name == "verify":
-                assert all("\n" not in check.detail for check in verification.checks)
-        except OURS as error:
-            assert str(error), name
-            outcomes[name] = str(error)
-        if name == "run":
-            assert "already exists" in outcomes[name]
-    return outcomes
-
-
-def cases(out, every):
-    """Records with one changed value."""
-    record = json.loads((out / "run.json").read_text())
-    record.pop("sha256")
-    every_case = itertools.product(paths(record), ODD)
-    for path, value in itertools.islice(every_case, 0, None, every):
-        yield path, value, changed(record, path, value)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["run", "compare"])
-def test_any_malformed_entry_is_refused_or_ignored_by_every_command(kind, played, tmp_path):
-    for path, value, record in cases(played / kind, 1 if WHOLE else 399):
-        out = shutil.copytree(played / kind, tmp_path / "out")
-        tried(out, record, ACTS)
+@pytest.mark.parametrize("kind", PLAYED)
+def test_any_malformed_entry_is_refused_or_ignored_by_every_command(kind, tmp_path):
+    """Of records with one changed value, whose hash matches: an error is one of ours."""
+    whole = tmp_path / "whole"
+    PLAYED[kind](whole)
+    record = directory.read_record(whole)
+    every_case = itertools.product(paths(record), ODD)
+    for path, value in itertools.islice(every_case, 0, None, 1 if WHOLE else 799):
+        out = shutil.copytree(whole, tmp_path / "out")
+        directory.write_record(out, changed(record, path, value))
+        for name, act in ACTS.items():
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    done = act(out)
+                assert name != "run"
+                if name == "verify":
+                    assert all("\n" not in check.detail for check in done.checks)
+            except Failure as error:
+                assert "already exists" in str(error) or name != "run", (name, path, value)
         shutil.rmtree(out)
 
 
 def test_records_of_runs_have_the_form(made, root):
-    for out in (
-        made / "run",
-        made / "compare",
-        root / "reports/optimisers",
-    ):
+    for out in (made / "run", made / "compare", root / "reports/optimisers"):
         assert malformed(directory.read_record(out), "files", "reasons") == [], out
 
 
@@ -151,9 +118,8 @@ def test_every_entry_that_is_read_is_required(form, kind, made):
             assert any(entry.startswith(name) for entry in malformed({**record, name: value})), name
     assert malformed({**record, "kind": ["run"]}) == ["kind"]
     assert malformed({**record, "kind": "walk"}) == ["kind"]
-    assert malformed(changed(record, ("scenario", "evaluate", "every"), 0)) == [
-        "scenario.evaluate.every"
-    ]
+    never = changed(record, ("scenario", "evaluate", "every"), 0)
+    assert malformed(never) == ["scenario.evaluate.every"]
     assert malformed(changed(record, ("scenario", "seeds"), [0, True])) == ["scenario.seeds[1]"]
     for folder in ("../elsewhere", "", "a/b", "a" * 256):
         assert malformed({**record, "names": {"fedavg": folder}}) == ["names.fedavg"]
@@ -163,52 +129,25 @@ def test_every_entry_that_is_read_is_required(form, kind, made):
 
 
 @pytest.mark.parametrize(
-    ("act", "name"),
-    [
-        *((act, "rounds.csv") for act in ("export", "export --table", "report", "report --out")),
-        *(("diff", name) for name in ("rounds.csv", "run.json", "figures")),
-        ("verify", "rounds.csv"),
-    ],
+    "act", ["export", "export --table", "report", "report --out", "verify", "diff"]
 )
-def test_no_command_follows_links_in_a_run_directory(act, name, made, tmp_path):
+def test_no_command_follows_links_in_a_run_directory(act, made, tmp_path):
     out = shutil.copytree(made / "run", tmp_path / "out")
-    secret = tmp_path / "secret"
-    if (out / name).exists():
-        (out / name).rename(secret)
-    else:
-        secret.mkdir()
-    (out / name).symlink_to(secret)
-    before = sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*")))
+    secret = (out / "rounds.csv").rename(tmp_path / "secret")
+    (out / "rounds.csv").symlink_to(secret)
+    before = secret.stat().st_mtime_ns
     with pytest.raises(
-        DirectoryError, match=f"{name}: is a symbolic link, which no run directory holds"
+        DirectoryError, match=r"rounds\.csv: is a symbolic link, which no run directory holds"
     ):
         ACTS[act](out)
-    assert (
-        sorted((path, path.stat().st_mtime_ns) for path in (secret, *secret.rglob("*"))) == before
-    )
+    assert secret.stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../other/rounds",
-        "/etc/passwd",
-        "..",
-        "",
-        ".",
-        "checkpoints/../rounds",
-        "rounds.csv",
-        "a\nb",
-    ],
-)
-def test_a_table_is_a_name_and_not_a_path(name, made, tmp_path):
-    out = shutil.copytree(made / "run", tmp_path / "out")
-    shutil.copytree(made / "run", tmp_path / "other")
-    with pytest.raises(
-        DirectoryError,
-        match=r"has no table '.*'; there are clients, partition, rounds, summary, timing$",
-    ):
-        exported(out, name, "csv")
+@pytest.mark.parametrize("name", ["../compare/rounds", "/etc/passwd", "..", "", "rounds.csv", "\n"])
+def test_a_table_is_a_name_and_not_a_path(name, made):
+    tables = "clients, partition, rounds, summary, timing"
+    with pytest.raises(DirectoryError, match=f"has no table '.*'; there are {tables}$"):
+        exported(made / "run", name, "csv")
 
 
 def test_a_table_that_no_run_wrote_is_refused_in_one_line(made, tmp_path):

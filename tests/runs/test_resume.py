@@ -66,8 +66,7 @@ def test_a_finished_run_is_only_read(resident_mb, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("every", "before", "after"),
-    [(2, 3, 6), (1, 3, 6), (2, 3, 7), (5, 0, 3), (4, 6, 7), (3, 4, 5)],
+    ("every", "before", "after"), [(2, 3, 6), (1, 3, 6), (2, 3, 7), (5, 0, 3), (4, 6, 7), (3, 4, 5)]
 )
 @pytest.mark.long
 def test_rounds_can_be_added(every, before, after, tmp_path):
@@ -77,14 +76,6 @@ def test_rounds_can_be_added(every, before, after, tmp_path):
     fedsim.run({**scenario, "rounds": before}, out=tmp_path / "run")
     resume(tmp_path / "run", {**scenario, "rounds": after})
     whole(tmp_path / "run", expected)
-
-
-@pytest.mark.long
-def test_rounds_can_be_added_to_a_killed_run(killed, tmp_path):
-    more = {**SCENARIO, "rounds": 7}
-    expected = played(more, tmp_path / "whole")
-    resume(killed, more)
-    whole(killed, expected)
 
 
 @pytest.mark.long
@@ -120,10 +111,8 @@ def test_a_comparison_of_another_version_is_refused_and_keeps_its_files(tmp_path
 def test_fewer_rounds_than_were_committed_are_refused(killed):
     (killed / ".lock").unlink()
     before = contents(killed)
-    with pytest.raises(
-        CheckpointError,
-        match=r"seed 0: its last commit is of round 2, but rounds is 1; write rounds=2",
-    ):
+    line = "seed 0: its last commit is of round 2, but rounds is 1; write rounds=2"
+    with pytest.raises(CheckpointError, match=line):
         resume(killed, {**SCENARIO, "rounds": 1})
     assert contents(killed) == before
 
@@ -171,23 +160,8 @@ def test_another_scenario_is_refused(edit, template):
         resume(template[0], edits=[edit])
     path = edit.partition("=")[0]
     assert SAID.get(edit, f"scenario.{path}") in str(refused.value), refused.value
-    assert (
-        str(refused.value)
-        .splitlines()[-1]
-        .endswith("change it back, or start over with --force or --out")
-    )
+    assert str(refused.value).endswith("change it back, or start over with --force or --out")
     assert {step.path.rpartition("/")[2] for step in disk.trace} <= {"run", ".lock"}
-
-
-@pytest.mark.long
-def test_other_data_are_refused(tmp_path):
-    x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
-    data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(60) % 6)
-    scenario = {"name": "mine", "rounds": 0}
-    fedsim.run(scenario, data=data, out=tmp_path / "run")
-    x[7, 1] += 1
-    with pytest.raises(CheckpointError, match=r"hashes.data: "):
-        resume(tmp_path / "run", scenario, data=data)
 
 
 def test_other_start_parameters_are_refused(killed):
@@ -243,38 +217,28 @@ def test_a_run_that_was_asked_to_end_resumes_to_equal_bytes(template, tmp_path):
 
 
 @pytest.mark.long
-def test_a_commit_of_another_seed_is_refused(killed, tmp_path):
-    fedsim.run({**SCENARIO, "seeds": [0, 1]}, out=tmp_path / "two")
-    shutil.copytree(tmp_path / "two/checkpoints/scaffold.1", killed / SEED, dirs_exist_ok=True)
-    with pytest.raises(CheckpointError, match=r"hashes.seed: 1, now 0"):
+def test_a_commit_of_another_run_is_refused(killed, tmp_path):
+    client = {**SCENARIO["client"], "lr": 0.3}
+    fedsim.run({**SCENARIO, "seeds": [1], "client": client}, out=tmp_path / "other")
+    shutil.copytree(tmp_path / "other/checkpoints/scaffold.1", killed / SEED, dirs_exist_ok=True)
+    with pytest.raises(CheckpointError, match=r"scenario\.client\.lr: 0\.3, now 0\.1") as refused:
         resume(killed)
-
-
-@pytest.mark.long
-def test_a_commit_of_another_scenario_is_refused(killed, tmp_path):
-    fedsim.run({**SCENARIO, "client": {**SCENARIO["client"], "lr": 0.3}}, out=tmp_path / "other")
-    shutil.copytree(tmp_path / "other" / SEED, killed / SEED, dirs_exist_ok=True)
-    with pytest.raises(CheckpointError, match=r"scenario\.client\.lr: 0\.3, now 0\.1"):
-        resume(killed)
+    assert "hashes.seed: 1, now 0" in str(refused.value)
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_commit_of_another_format_is_refused(killed, number):
     newest, current = states(killed)[-1], b"checkpoint 2 " + fedsim.__version__.encode()
     newest.write_bytes(newest.read_bytes().replace(current, b"checkpoint %d 9.8.7" % number, 1))
-    message = (
-        rf"was written by fedsim 9.8.7 in format {number}; fedsim .* reads format 2: "
-        "finish the run with that version"
-    )
-    with pytest.raises(CheckpointError, match=message):
+    written = rf"was written by fedsim 9.8.7 in format {number}; fedsim .* reads format 2"
+    with pytest.raises(CheckpointError, match=f"{written}: finish the run with that version"):
         resume(killed)
 
 
 def test_the_previous_commit_is_used_if_the_newest_is_damaged(killed, template):
     flip(states(killed)[-1])
-    with pytest.warns(
-        UserWarning, match=r"state-000002.ckpt: is damaged.*resuming from the commit before"
-    ):
+    line = r"state-000002.ckpt: is damaged.*resuming from the commit before"
+    with pytest.warns(UserWarning, match=line):
         resume(killed)
     whole(killed, template[1])
 
@@ -289,9 +253,8 @@ def test_damaged_client_memory_is_refused(damage, killed):
         rows.write_bytes(data.tobytes())
     else:
         rows.write_bytes(rows.read_bytes()[:size]) if damage == "shorter" else rows.unlink()
-    with pytest.raises(
-        CheckpointError, match=r"memory-0.rows: (the row of client \d+ is damaged|is shorter than)"
-    ):
+    line = r"memory-0.rows: (the row of client \d+ is damaged|is shorter than)"
+    with pytest.raises(CheckpointError, match=line):
         resume(killed)
 
 
@@ -333,9 +296,7 @@ def test_a_lock_that_was_deleted_between_opening_and_locking_is_opened_again(mon
     monkeypatch.setattr(fcntl, "flock", late)
     with open_run_directory(tmp_path / "run", False, False):
         assert len(calls) == 2
-        with (
-            pytest.raises(LockedError, match=r"in use by process \d+ on "),
-            open_run_directory(tmp_path / "run", False, True),
-        ):
+        second = open_run_directory(tmp_path / "run", False, True)
+        with pytest.raises(LockedError, match=r"in use by process \d+ on "), second:
             pass
     assert not (tmp_path / "run").exists()

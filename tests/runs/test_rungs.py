@@ -4,6 +4,7 @@ import shutil
 
 import pandas as pd
 import pytest
+from test_compare import bits
 
 import fedsim
 from fedsim.errors import CheckpointError, Interrupted
@@ -33,12 +34,6 @@ def searched(out, edits=SEARCH, **options):
     return fedsim.compare(
         SCENARIO, ["fedavg"], tune=tune, edits=edits, out=out, pictures=False, **options
     )
-
-
-def bits(folder):
-    """Tables and models, without what is measured."""
-    paths = [*folder.glob("*.csv"), *folder.glob("model.*")]
-    return {path.name: path.read_bytes() for path in sorted(paths) if path.name != "timing.csv"}
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,7 @@ from fedsim.runs.unfinished import UnfinishedRun, demand_reachable, mark_of_runs
 from fedsim.scenario import read
 
 
-def test_a_run_can_be_shortened_but_not_below_its_commit_nor_under_a_schedule_of_rounds(
-    tmp_path,
-):
+def test_a_run_can_be_shortened_but_not_below_its_commit_nor_under_a_schedule_of_rounds(tmp_path):
     """A schedule over local steps does not count rounds, and neither does a plain number."""
     decay = {"kind": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 9}
     client = {"batch": 16, "epochs": 1}
@@ -94,9 +92,8 @@ def test_everything_that_a_killed_run_has_committed_can_be_viewed(killed):
 def test_a_report_of_a_killed_run_is_marked_and_does_not_affect_resuming(
     killed, template, draw, monkeypatch
 ):
-    monkeypatch.setattr(
-        derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, ())
-    )
+    without_pictures = lambda frames, record, drawn=(): draw(frames, record, ())
+    monkeypatch.setattr(derive, "derived_files", without_pictures)
     names = rebuild(killed)
     assert {"rounds.csv", "summary.csv", "report.html", "tables/summary.tex"} <= {*names}
     record = directory.sound_record(killed)

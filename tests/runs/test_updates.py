@@ -124,10 +124,8 @@ def test_rules_that_see_all_rows_keep_them_too(tmp_path, server):
     sections = {"server": [server], "client": client, "method": None, "seeds": [0]}
     run(tmp_path / "kept", checkpoint=KEPT, **sections)
     run(tmp_path / "not", **sections)
-    pairs = zip(
-        fedsim.updates_of(tmp_path / "kept"), fedsim.updates_of(tmp_path / "not"), strict=True
-    )
-    assert all(same(one, other) for one, other in pairs)
+    kept, replayed = (fedsim.updates_of(tmp_path / name) for name in ("kept", "not"))
+    assert all(same(one, other) for one, other in zip(kept, replayed, strict=True))
 
 
 @pytest.mark.long
