@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import if_whole
 
 pytestmark = pytest.mark.long
 
@@ -45,6 +46,7 @@ NETWORKS = {  # script -> what its lines are about
 }
 
 
+@if_whole
 @pytest.mark.parametrize("script", NETWORKS)
 def test_networks_learn_in_every_form(script, run):
     pytest.importorskip("equinox")

@@ -4,7 +4,7 @@ import json
 import shlex
 
 import pytest
-from conftest import own_kinds_of
+from conftest import WHOLE, own_kinds_of
 from test_commands import fedsim as typed
 
 import fedsim
@@ -72,8 +72,7 @@ def file(tmp_path, request, own_kinds):
 
 
 @pytest.mark.long
-@pytest.mark.share(300)
-@pytest.mark.parametrize("call", OURS)
+@pytest.mark.parametrize("call", OURS if WHOLE else ["fedprox"])
 def test_a_kind_that_ships_keeps_the_laws_of_its_family(call):
     for found in fedsim.conform(call):
         assert not found.broken, str(found)

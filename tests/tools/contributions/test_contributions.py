@@ -171,12 +171,12 @@ def test_an_attacker_comes_last_whatever_the_rule_and_where_no_updates_were_kept
 @pytest.mark.long
 def test_left_out_clients_are_those_of_a_comparison(tmp_path):
     """The value of a client is the paired difference of two runs, with an interval over seeds."""
-    client = {"lr": 0.5, "batch": 8, "epochs": 1}
-    trained = run(tmp_path / "run", client=client, seeds=[0, 1])
+    short = {"rounds": 1, "seeds": [0, 1], "client": {"lr": 0.5, "batch": 8, "epochs": 1}}
+    trained = run(tmp_path / "run", **short)
     found = contributions(trained, how="leave_one_out", seeds=[0, 1])
     scores = {}
     for gone in ([], [2]):
-        scenario = twins(client=client, seeds=[0, 1], fleet={"without": gone})
+        scenario = twins(fleet={"without": gone}, **short)
         last = fedsim.run(scenario, pictures=False).rounds.groupby("seed")["test_loss"].last()
         scores[str(gone)] = last.to_numpy()
     differences = scores["[2]"] - scores["[]"]
