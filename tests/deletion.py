@@ -68,49 +68,27 @@ def copy_without(folders: list[str], place: Path) -> None:
             shutil.copy2(ROOT / name, target)
 
 
-def faults(folders: list[str], tests: list[str] | None = None) -> Iterator[str]:
+def faults(folders: list[str], tests: list[str]) -> Iterator[str]:
     """Yield what does not work without some folders.
 
     Args:
       folders: such as `tools/suite`.
-      tests: arguments of pytest for the tests to play; None: they are only collected.
+      tests: arguments of pytest for the tests to play.
     """
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         copy_without(folders, place)
-        out = str(place / "out")
-        for arguments in (
-            ["fedsim", "--help"],
-            ["fedsim", "list"],
-            ["fedsim", "check", IID],
-            ["fedsim", "run", IID, "--set", "rounds=3", "--out", out],
-            ["pytest", "-q", *(["--collect-only"] if tests is None else tests), "tests"],
-        ):
-            yield from _fault(place, arguments)
         yield from _remnants(folders, place)
-
-
-def _fault(place: Path, arguments: list[str]) -> Iterator[str]:
-    """The last lines of a command that fails."""
-    done = _called(place, arguments)
-    if done.returncode:
-        lines = (done.stdout + done.stderr).strip().splitlines()
-        yield f"{' '.join(arguments)}: exit code {done.returncode}\n" + "\n".join(lines[-15:])
-
-
-def _called(place: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(place)}
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=place,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+        words = [sys.executable, "-m", "pytest", "-q", *tests, "tests"]
+        environment = os.environ | {"PYTHONPATH": str(place)}
+        done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            lines = (done.stdout + done.stderr).strip().splitlines()
+            yield f"pytest: exit code {done.returncode}\n" + "\n".join(lines[-15:])
 
 
 def _remnants(gone: list[str], place: Path) -> Iterator[str]:
-    """What the folders add and is still listed, or is not refused in one line.
+    """What does not work, and what the folders add and is still listed or not refused in a line.
 
     A kind may need two fields, of which the first that is missing is named.
     """
@@ -120,16 +98,22 @@ def _remnants(gone: list[str], place: Path) -> Iterator[str]:
     with (ROOT / "fedsim/fields/index.csv").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["field"] in missing]
     edits = list(_edits(rows))
-    of_edits = [["check", IID, "--set", edit] for edit in edits]
+    run = ["run", IID, "--set", "rounds=3", "--out", str(place / "out")]
+    works = [["--help"], ["list", "--json"], ["check", IID], run]
     of_commands = [[command] for command in commands]
-    shown, listed, *ended = _typed(place, [["--help"], ["list", "--json"], *of_commands, *of_edits])
+    of_edits = [["check", IID, "--set", edit] for edit in edits]
+    shown, listed, *ended = _typed(place, [*works, *of_commands, *of_edits])
 
-    for command, (code, _, said) in zip(commands, ended, strict=False):
+    for words, (code, _, said) in zip(works[2:], ended, strict=False):
+        if code:
+            yield f"fedsim {' '.join(words)}: exit code {code}: {said}"
+    of_commands, of_edits = ended[2 : 2 + len(commands)], ended[2 + len(commands) :]
+    for command, (code, _, said) in zip(commands, of_commands, strict=True):
         if f"  {command} " in shown[1]:
             yield f"fedsim --help still names {command}"
         if code != 2 or command not in said:
             yield f"fedsim {command}: exit code {code}: {said}"
-    for edit, (code, _, said) in zip(edits, ended[len(commands) :], strict=True):
+    for edit, (code, _, said) in zip(edits, of_edits, strict=True):
         if code != 2 or not any(f"the field {each} is not installed" in said for each in missing):
             yield f"--set {edit}: exit code {code}: {said}"
     kinds = json.loads(listed[1])
@@ -165,15 +149,11 @@ json.dump(ended, sys.stdout)
 
 def _typed(place: Path, lines: list[list[str]]) -> list[tuple[int, str, str]]:
     """Exit code, stdout and stderr of commands that are typed one after another, in one process."""
-    done = subprocess.run(
-        [sys.executable, "-c", TYPED],
-        cwd=place,
-        env=os.environ | {"PYTHONPATH": str(place)},
-        input=json.dumps(lines),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = [sys.executable, "-c", TYPED]
+    environment = os.environ | {"PYTHONPATH": str(place)}
+    options = {"cwd": place, "env": environment, "capture_output": True, "text": True}
+    done = subprocess.run(words, input=json.dumps(lines), **options)
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 

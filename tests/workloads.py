@@ -24,9 +24,7 @@ def images():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, 300)
     x = rng.normal(size=(300, 28, 28, 1)).astype(np.float32) + y[:, None, None, None] / 10
-    return fedsim.Arrays(
-        x, y, client=np.sort(rng.integers(0, 12, 300)), x_test=x[:60], y_test=y[:60]
-    )
+    return fedsim.Arrays(x, y, np.sort(rng.integers(0, 12, 300)), x[:60], y[:60])
 
 
 def letters():
@@ -37,24 +35,15 @@ def letters():
     return fedsim.Arrays(x, y, np.sort(rng.integers(0, 12, 200)), x[:40], y[:40], vocabulary=9)
 
 
-DATA = {
-    "cnn": images,
-    "char_lstm": letters,
-    "char_gru": letters,
-    "transformer": letters,
-    "lora": letters,
-}
+DATA = {"cnn": images, **dict.fromkeys(("char_lstm", "char_gru", "transformer", "lora"), letters)}
 DIGITS = {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}}
 MLP = {"kind": "mlp", "hidden": [16]}
 SOME = {"kind": "uniform", "size": 10}
-TEXT = {
-    "rounds": 3,
-    "data": {"kind": "supplied"},
-    "cohort": {"kind": "uniform", "size": 6},
-    "client": {"lr": 0.5, "batch": 4},
-}
+GIVEN = {"data": {"kind": "supplied"}, "cohort": {"kind": "uniform", "size": 6}}
+TEXT = {**GIVEN, "rounds": 3, "client": {"lr": 0.5, "batch": 4}}
 SPEED = {"kind": "lognormal", "sigma": 0.5}
 OWN_TESTS = {**DIGITS, "client_test": 0.2}
+OWN_SCORES = {"personal": True}
 
 
 def on_digits(**sections):
@@ -74,7 +63,7 @@ SKEWED = {
     "augment": ["flip", {"kind": "crop", "padding": 1}],
 }
 GROUPS = [{"kind": "concept_shift", "groups": 2}]
-UNIFORM_MEAN = {"kind": "mean", "weights": "uniform"}
+FEDBUFF = "fedbuff(buffer=10, concurrency=25)"
 LORA = {"kind": "lora", "rank": 2, "dropout": 0.1}
 SKELLAM = {
     "mechanism": "distributed_skellam",
@@ -83,18 +72,20 @@ SKELLAM = {
     "delta": 1e-5,
     "accountant": "rdp",
 }
+DP_SGD = {"clip": 0.5, "noise_multiplier": 1.0, "microbatch": 3}
 BANDED = {
     "clip": {"kind": "adaptive", "count_std": 1.0},
     "noise_multiplier": 1.0,
     "delta": 1e-5,
     "mechanism": {"kind": "banded", "bands": 3},
 }
+OUTER = ["mean", "fedadam(lr=0.01)"]
+EDGES = {"kind": "hierarchical", "groups": 4, "edge_rounds": 2, "outer": OUTER}
 WORKLOADS = {
     "cnn": {
+        **GIVEN,
         "model": "cnn",
         "rounds": 2,
-        "data": {"kind": "supplied"},
-        "cohort": {"kind": "uniform", "size": 6},
         "client": {"lr": 0.05, "batch": 20, "epochs": 1},
     },
     "full_batch": {"data": DIGITS, "rounds": 6, "client": {"lr": 0.5, "batch": "full", "steps": 2}},
@@ -105,64 +96,40 @@ WORKLOADS = {
     "char_lstm": {**TEXT, "model": {"kind": "char_lstm", "width": 24}},
     "transformer": {**TEXT, "model": {"kind": "transformer", "width": 32}},
     "char_gru": {**TEXT, "model": {"kind": "char_gru", "width": 24}},
-    "fedbuff": on_digits(
-        rounds=8,
-        seeds=2,
-        schedule={"kind": "fedbuff", "buffer": 10, "concurrency": 25},
-        server=[UNIFORM_MEAN],
-    ),
-    "power_of_choice": on_digits(
-        rounds=6, cohort={"kind": "power_of_choice", "size": 10, "candidates": 20}
-    ),
+    "fedbuff": on_digits(rounds=8, seeds=2, schedule=FEDBUFF, server=["mean(weights=uniform)"]),
+    "power_of_choice": on_digits(rounds=6, cohort="power_of_choice(size=10, candidates=20)"),
     "semi_sync": on_digits(
         rounds=8,
-        fleet={"speed": SPEED, "availability": {"kind": "bernoulli", "rate": 0.8}},
-        schedule={"kind": "semi_sync", "seconds": 10, "concurrency": 20},
-        server=[UNIFORM_MEAN],
+        fleet={"speed": SPEED, "availability": "bernoulli(rate=0.8)"},
+        schedule="semi_sync(seconds=10, concurrency=20)",
+        server=["mean(weights=uniform)"],
     ),
-    "oort": on_digits(
-        rounds=6, fleet={"speed": SPEED, "dropout": 0.1}, cohort={"kind": "oort", "size": 10}
-    ),
-    "divfl": on_digits(rounds=6, cohort={"kind": "divfl", "size": 10, "candidates": 20}),
+    "oort": on_digits(rounds=6, fleet={"speed": SPEED, "dropout": 0.1}, cohort="oort(size=10)"),
+    "divfl": on_digits(rounds=6, cohort="divfl(size=10, candidates=20)"),
     "diana": on_digits(
         rounds=6,
-        broadcast=[{"kind": "qsgd", "levels": 16}],
-        wire=[{"kind": "diana", "alpha": 0.1, "codec": {"kind": "rand_k", "density": 0.1}}],
-        server=[UNIFORM_MEAN],
+        broadcast=["qsgd(levels=16)"],
+        wire=[{"kind": "diana", "alpha": 0.1, "codec": "rand_k(density=0.1)"}],
+        server=["mean(weights=uniform)"],
     ),
-    "resnet": on_digits(
-        model={"kind": "resnet", "depth": 8}, rounds=2, cohort={"kind": "uniform", "size": 5}
-    ),
+    "resnet": on_digits(model="resnet(depth=8)", rounds=2, cohort="uniform(size=5)"),
     "together": on_digits(seeds=3, method="scaffold"),
     "codec": on_digits(
         broadcast=["cast"],
-        wire=[{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.05}}],
-        server=[
-            {"kind": "mean", "denominator": "expected"},
-            {"kind": "aggregate_noise", "std": 0.001},
-        ],
+        wire=[{"kind": "error_feedback", "codec": "top_k(density=0.05)"}],
+        server=["mean(denominator=expected)", "aggregate_noise(std=0.001)"],
     ),
     "trust": with_server_samples(server=["trust"]),
     "zeno": with_server_samples(server=[{"kind": "zeno", "f": 2, "batch": 16}]),
     "private": on_digits(rounds=6, cohort={"kind": "cyclic", "size": 10}, privacy=BANDED),
-    "dp_sgd": on_digits(
-        client={
-            "lr": 0.2,
-            "batch": 4,
-            "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0, "microbatch": 3},
-        }
-    ),
+    "dp_sgd": on_digits(client={"lr": 0.2, "batch": 4, "dp_sgd": DP_SGD}),
     "distributed": on_digits(privacy=SKELLAM),
     "fedper": on_digits(data=OWN_TESTS, method="fedper"),
     "parts": on_digits(client={"width": {"widths": [1.0, 0.5, 0.25], "window": "rolling"}}),
     "ifca": on_digits(data={**OWN_TESTS, "skew": GROUPS}, method="ifca"),
     "fedamp": on_digits(data=OWN_TESTS, method="fedamp"),
-    "ditto": on_digits(
-        data=OWN_TESTS, method="ditto(personal_steps=2)", evaluate={"personal": True}
-    ),
-    "fedbabu": on_digits(
-        data=OWN_TESTS, method="fedbabu(tune_steps=3)", evaluate={"personal": True}
-    ),
+    "ditto": on_digits(data=OWN_TESTS, method="ditto(personal_steps=2)", evaluate=OWN_SCORES),
+    "fedbabu": on_digits(data=OWN_TESTS, method="fedbabu(tune_steps=3)", evaluate=OWN_SCORES),
     "graph": {
         "data": DIGITS,
         "model": MLP,
@@ -171,16 +138,7 @@ WORKLOADS = {
         "client": {"kind": "gradient_tracking", "steps": 1},
         "topology": {"kind": "watts_strogatz", "redraw": 2, "fail": 0.1},
     },
-    "edges": on_digits(
-        rounds=5,
-        fleet={"dropout": 0.1},
-        topology={
-            "kind": "hierarchical",
-            "groups": 4,
-            "edge_rounds": 2,
-            "outer": ["mean", {"kind": "fedadam", "lr": 0.01}],
-        },
-    ),
+    "edges": on_digits(rounds=5, fleet={"dropout": 0.1}, topology=EDGES),
     "fedfomo": on_digits(data=OWN_TESTS, method="fedfomo(models=3)"),
     "fedgroup": on_digits(data=OWN_TESTS, method="fedgroup(clusters=2)"),
     "pfedhn": on_digits(data=OWN_TESTS, method="pfedhn(hidden=[8])"),
@@ -242,6 +200,5 @@ def digest(result) -> str:
 if __name__ == "__main__":
     os.sched_setaffinity(0, range(int(sys.argv[1])))
     edits = [word for word in sys.argv[2:] if "=" in word]
-    print(
-        json.dumps({name: digest(run(name, edits)) for name in sys.argv[2:] if name not in edits})
-    )
+    names = [word for word in sys.argv[2:] if word not in edits]
+    print(json.dumps({name: digest(run(name, edits)) for name in names}))

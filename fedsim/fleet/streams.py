@@ -46,7 +46,9 @@ def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.
       round: 0 ≤ round < 2³².
       client: 0 ≤ client < 2³².
     """
-    return np.random.Generator(np.random.Philox(key=_key(seed, stream, round, client)))
+    # Of an integer above 2⁶³ beside a smaller one, NumPy would make floats.
+    key = np.array(_key(seed, stream, round, client), np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
 
 
 class Draws:

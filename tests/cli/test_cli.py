@@ -16,7 +16,7 @@ FILES = {
     *("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "timing.csv"),
     *("model.fedavg.0.safetensors", "model.fedavg.1.safetensors"),
 }
-DRAWN = {"figures", "report.html", "tables"}  # see test_wheel.py
+DRAWN = {"figures", "report.html", "tables"}  # see .ci/package
 DIFFERENT = {"checkpoints", "run.json", "timing.csv"}  # in two runs
 COLUMNS = [
     *("method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down", "clients_sampled"),

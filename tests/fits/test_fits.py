@@ -31,7 +31,7 @@ from tests.fits.combinations import (
 FAST = 320  # one in so many is in the fast part
 CHECKS = 4  # and one in so many of the checks
 LONG = 1 if WHOLE else 48  # and one in so many in the long part
-LONG_CHECKS = 1 if WHOLE else 2  # and of the checks there
+LONG_CHECKS = 1 if WHOLE else 4  # and of the checks there
 SLOW = {"resnet", "transformer"}  # models that take long to trace
 RECORDED = recorded()
 LINES = recorded_lines()

@@ -67,9 +67,8 @@ def package(root, tmp_path):
 
 def called(root, package, *arguments):
     environment = os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{package}"}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=package, env=environment, capture_output=True, text=True
-    )
+    options = {"cwd": package, "env": environment, "capture_output": True, "text": True}
+    return subprocess.run([sys.executable, *arguments], **options)
 
 
 @pytest.mark.long

@@ -20,21 +20,11 @@ NAMES = [
     and not inspect.ismodule(getattr(fedsim, name))
 ]
 DECORATORS = [name for name in NAMES if name in vars(compose)]
-CENTRAL = [
-    "Arrays",
-    "Result",
-    "aggregate",
-    "as_model",
-    "run",
-    "transmit",
-]  # whose example is short enough for a doctest
+# Whose example is short enough for a doctest.
+CENTRAL = ["Arrays", "Result", "aggregate", "as_model", "run", "transmit"]
 METHODS = [
-    fedsim.Result.model,
-    fedsim.Result.plot,
-    fedsim.Result.state,
-    fedsim.Scenario.error,
-    fedsim.Scenario.hash,
-    fedsim.Scenario.resolved,
+    *(fedsim.Result.model, fedsim.Result.plot, fedsim.Result.state),
+    *(fedsim.Scenario.error, fedsim.Scenario.hash, fedsim.Scenario.resolved),
 ]
 
 
@@ -44,18 +34,14 @@ def qualified_name(thing) -> str:
 
 def described(thing) -> set[str]:
     """Names that stand under `Args:` or `Attributes:` of a docstring."""
-    found = re.findall(
-        r"^(?:Args|Attributes):\n((?:  .*\n?|\n)+)", inspect.getdoc(thing) or "", re.M
-    )
+    docstring = inspect.getdoc(thing) or ""
+    found = re.findall(r"^(?:Args|Attributes):\n((?:  .*\n?|\n)+)", docstring, re.M)
     return {name for section in found for name in re.findall(r"^  (\w+): \S", section, re.M)}
 
 
 def test_every_name_is_there_and_type_checkers_see_the_same_ones(root):
-    seen = re.findall(
-        r"^    from fedsim\.[\w.]+ import (\w+) as \1$",
-        (root / "fedsim/__init__.py").read_text(),
-        re.M,
-    )
+    text = (root / "fedsim/__init__.py").read_text()
+    seen = re.findall(r"^    from fedsim\.[\w.]+ import (\w+) as \1$", text, re.M)
     assert set(seen) >= set(NAMES)  # of tools that are not installed, too
     with pytest.raises(AttributeError, match="no attribute 'agregate'"):
         fedsim.agregate

@@ -9,11 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from conftest import if_whole
 
 pytestmark = pytest.mark.long
-
-SHORT = 65  # lines
-NAMES = ["own_client", "own_data", "own_model", "own_network", "own_rule", "sweep"]
 
 
 @pytest.fixture
@@ -21,9 +19,8 @@ def run(root):
     """Run a Python command from the project's root -> what it printed."""
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=root, capture_output=True, text=True
-        )
+        words = [sys.executable, *arguments]
+        done = subprocess.run(words, cwd=root, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "Warning" not in done.stderr
         return done.stdout
@@ -33,14 +30,6 @@ def run(root):
 
 def numbers(text: str) -> list[float]:
     return [float(found) for found in re.findall(r"(?<!\S)\d+\.\d+(?!\S)", text)]
-
-
-def test_every_script_is_short_and_says_how_to_start_it(root):
-    scripts = sorted((root / "scenarios/python").glob("*.py"))
-    assert [path.stem for path in scripts] == NAMES
-    for path in scripts:
-        text = path.read_text()
-        assert text.count("\n") < SHORT and f"    python scenarios/python/{path.name}\n" in text
 
 
 def test_own_data_is_partitioned_by_its_ids_and_comes_out_ready_to_plot(run):
@@ -57,6 +46,7 @@ NETWORKS = {  # script -> what its lines are about
 }
 
 
+@if_whole
 @pytest.mark.parametrize("script", NETWORKS)
 def test_networks_learn_in_every_form(script, run):
     pytest.importorskip("equinox")
@@ -66,20 +56,15 @@ def test_networks_learn_in_every_form(script, run):
     assert min(numbers(printed)) > 0.85
 
 
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [("own_client", 0), ("own_rule", 0), *(("own_network", i) for i in range(3))],
-)
+PLUG_INS = [("own_client", 0), ("own_rule", 0), *(("own_network", number) for number in range(3))]
+
+
+@pytest.mark.parametrize(("name", "number"), PLUG_INS)
 def test_what_was_written_for_a_script_is_a_plug_in_too(root, run, tmp_path, name, number):
     plugin = f"scenarios/python/{name}.py"
     script = (root / plugin).read_text().replace("\\\n", " ")  # continued lines are one command
     commands = re.findall(r"^    fedsim (run .*)$", script, re.M)
     command = commands[number]
     assert f"--plugin {plugin}" in command
-    run(
-        "-m",
-        "fedsim.cli",
-        *shlex.split(command),
-        *("--no-pictures", "--set", "rounds=1"),
-        *("--seeds", "1", "--out", str(tmp_path / "a")),
-    )
+    short = ["--no-pictures", "--set", "rounds=1", "--seeds", "1", "--out", str(tmp_path / "a")]
+    run("-m", "fedsim.cli", *shlex.split(command), *short)

@@ -9,15 +9,11 @@ from scipy import stats
 from trust import in_process
 from trust.table import Figure
 
+PARTITION = {"kind": "dirichlet", "alpha": 0.3}
 BASE = {
     "name": "agreement",
     "rounds": 30,
-    "data": {
-        "kind": "digits",
-        "clients": 50,
-        "partition": {"kind": "dirichlet", "alpha": 0.3},
-        "test": 0.4,
-    },
+    "data": {"kind": "digits", "clients": 50, "partition": PARTITION, "test": 0.4},
     "model": {"kind": "mlp", "hidden": [32]},
     "cohort": {"kind": "uniform", "size": 10},
     "client": {"lr": 0.1, "batch": 16, "epochs": 2},
@@ -26,6 +22,7 @@ BASE = {
 }
 HERE = "float32, lanes auto"
 WITHIN = 0.5  # points of accuracy
+COUNTED = ("round", "clients_sampled", "clients_reported", "n_nonfinite", "skipped")
 ELSEWHERE = {
     "float64": {"numerics": {"threads": 4, "dtype": "float64"}},
     "lanes 1": {"numerics": {"threads": 4, "lanes": 1}},
@@ -50,43 +47,26 @@ def measured(sections: dict, seeds: int) -> dict:
     import jax
 
     import fedsim
-    from trust import streams
 
-    drawn = streams.facts(
-        {"data": BASE["data"], "cohort": BASE["cohort"], "client": BASE["client"]}
-    )
-    drawn.pop("start model")
-    integers, accuracies, models, dtype = (
-        hashlib.sha256(b"".join(drawn.values())),
-        [],
-        [],
-        np.float32,
-    )
-    if sections.get("numerics", {}).get("dtype") == "float64":
-        dtype = np.float64
+    integers, accuracies, models = hashlib.sha256(), [], []
+    dtype = sections.get("numerics", {}).get("dtype", "float32")
     for seed in range(seeds):
         params = jax.tree.map(lambda leaf: leaf.astype(np.float32).astype(dtype), start(seed))
         result = fedsim.run({**BASE, **sections}, seeds=[seed], params=params)
+        plan = result.experiment.plans[seed]
         for r in range(1, BASE["rounds"] + 1):
-            integers.update(result.experiment.plans[seed].round(r)[0].ids.tobytes())
-        counted = result.rounds[
-            ["round", "clients_sampled", "clients_reported", "n_nonfinite", "skipped"]
-        ]
-        integers.update(
-            result.partition.to_csv(index=False).encode() + counted.to_csv(index=False).encode()
-        )
+            ids = plan.round(r)[0].ids
+            integers.update(ids.tobytes())
+            for client in ids.tolist():
+                for array in plan.work.batches(r, client):
+                    integers.update(array.tobytes())
+        for table in (result.partition, result.rounds[list(COUNTED)]):
+            integers.update(table.to_csv(index=False).encode())
         accuracies.append(100 * float(result.summary["final"].iloc[0]))
-        models.append(
-            np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(result.model())])
-            .astype(float)
-            .tolist()
-        )
-    return {
-        "jax": jax.__version__,
-        "accuracy": accuracies,
-        "models": models,
-        "integers": integers.hexdigest(),
-    }
+        leaves = [leaf.ravel() for leaf in jax.tree.leaves(result.model())]
+        models.append(np.concatenate(leaves).astype(float).tolist())
+    found = {"accuracy": accuracies, "models": models, "integers": integers.hexdigest()}
+    return {"jax": jax.__version__, **found}
 
 
 def elsewhere(sections: dict, seeds: int) -> dict:
@@ -101,26 +81,20 @@ def compared(quick: bool) -> Figure:
     """Differences of the means over the same seeds, with 95 % intervals by Student's t."""
     seeds = 2 if quick else 10
     here = elsewhere({}, seeds)
-    others = {
-        name: elsewhere(dict(s), seeds)
-        for name, s in list(ELSEWHERE.items())[: 1 if quick else None]
-    }
     lines, met = [], True
-    for name, other in others.items():
+    for name, sections in list(ELSEWHERE.items())[: 1 if quick else None]:
+        other = elsewhere(dict(sections), seeds)
         gaps = np.subtract(other["accuracy"], here["accuracy"])
         half = float(stats.t.ppf(0.975, seeds - 1) * gaps.std(ddof=1) / np.sqrt(seeds))
         low, high = gaps.mean() - half, gaps.mean() + half
         same = other["integers"] == here["integers"]
         models = np.array(here["models"])
-        apart = np.max(
-            np.linalg.norm(np.subtract(other["models"], models), axis=1)
-            / np.linalg.norm(models, axis=1)
-        )
+        distances = np.linalg.norm(np.subtract(other["models"], models), axis=1)
+        apart = np.max(distances / np.linalg.norm(models, axis=1))
         met &= same and (quick or (-WITHIN <= low and high <= WITHIN))
         integers = "" if same else ", INTEGERS DIFFER"
-        lines.append(
-            f"{name} {low:+.2f} to {high:+.2f} points (models {apart:.1g} apart){integers}"
-        )
+        interval = f"{low:+.2f} to {high:+.2f} points"
+        lines.append(f"{name} {interval} (models {apart:.1g} apart){integers}")
         print(f"  {lines[-1]}", flush=True)
     mean = np.mean(here["accuracy"])
     text = (

@@ -1,8 +1,7 @@
-"""Rows 1 and 2: a run's bytes do not depend on the process or the layout."""
+"""Row 2: a run's bytes do not depend on the process or the layout."""
 
 import hashlib
 import json
-import os
 import random
 import tempfile
 from pathlib import Path
@@ -15,7 +14,6 @@ import workloads
 from trust import in_process
 from trust.table import Figure
 
-RERUN = ("full_batch", "scaffold", "median", "mime", "together")
 # Workloads of the matrix: methods and rules; schedules; codecs with memory; cohorts with feedback;
 # private runs; personal models; larger models.
 CELLS = (
@@ -34,10 +32,8 @@ EDITS = {
     "samples": ["data.resident_mb=0"],
     "memory": ["checkpoint.resident_mb=0"],
     "metrics": [
-        "evaluate.diagnostics=true",
-        "evaluate.every=2",
-        "evaluate.every=5",
-        "evaluate.last=1",
+        *("evaluate.diagnostics=true", "evaluate.last=1"),
+        *("evaluate.every=2", "evaluate.every=5"),
     ],
     "company": ["seeds=[0, 3]", "seeds=[5, 0, 9]", "seeds=2"],
     "commits": ["checkpoint.rounds=1", "checkpoint.rounds=4"],
@@ -52,22 +48,6 @@ def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) 
         PYTHONHASHSEED=str(hash_seed),
         XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
     )
-
-
-def reruns(quick: bool) -> Figure:
-    """Run workloads in processes with random hash seeds, on one core or two."""
-    rng, count = random.Random(1), 2 if quick else 20
-    names = RERUN[:2] if quick else RERUN
-    code = "import sys, json, workloads as w; "
-    code += "print(json.dumps({n: w.digest(w.run(n)) for n in sys.argv[1:]}))"
-    seen = [elsewhere(code, 1 + n % 2, 1, rng.randrange(2**32), *names) for n in range(count)]
-    equal = sum(one == seen[0] for one in seen)
-    load = os.getloadavg()[1]
-    text = (
-        f"{equal} of {count} processes equal, {len(names)} workloads each, "
-        f"on 1 and 2 cores in turn, load {load:.1f}"
-    )
-    return Figure(text, equal == count and (quick or count >= 20))
 
 
 def digest(result, seed: int = 0) -> str:
@@ -127,14 +107,11 @@ def layouts(quick: bool) -> Figure:
     for number, (cores, devices) in enumerate(PROCESSES):
         share = cells[number :: len(PROCESSES)]
         digests = elsewhere(code, cores, devices, number, json.dumps(share))
-        different = [
-            cell for cell, got in zip(share, digests, strict=True) if got != expected[cell["name"]]
-        ]
+        pairs = zip(share, digests, strict=True)
+        different = [cell for cell, found in pairs if found != expected[cell["name"]]]
         wrong += different
-        print(
-            f"  {cores} cores, {devices} devices: {len(share)} cells, {different} differ",
-            flush=True,
-        )
+        where = f"{cores} cores, {devices} devices"
+        print(f"  {where}: {len(share)} cells, {different} differ", flush=True)
     axes = list(companions.AXES)[: 1 if quick else None]
     beside = {}
     for axis in axes:
@@ -142,9 +119,8 @@ def layouts(quick: bool) -> Figure:
             if ways := companions.differing(axis, Path(folder)):
                 beside[axis] = ways
     equal = count - len(wrong)
-    workloads_of_cells = ", ".join(CELLS)
     text = (
-        f"{equal} of {count} random cells of {len(CELLS)} workloads equal ({workloads_of_cells}; "
+        f"{equal} of {count} random cells of {len(CELLS)} workloads equal ({', '.join(CELLS)}; "
         "1 or 2 cores with threads recorded, 1, 2 or 4 devices, blocks, calls per round, packing, "
         "samples and client memory on the host or in a file, metrics, further seeds, commits, "
         f"x64 of the host); {len(axes) - len(beside)} of {len(axes)} axes of comparisons equal "

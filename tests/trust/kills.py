@@ -8,16 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from damage import killed_run, trials
-from directories import (
-    bits,
-    commits,
-    finished,
-    started,
-    tiny,
-    wait_for_commit,
-    whole,
-    written,
-)
+from directories import bits, commits, finished, started, tiny, wait_for_commit, whole, written
 
 from trust.table import Figure
 
@@ -27,66 +18,44 @@ DIANA = {"kind": "diana", "alpha": 0.1, "codec": {"kind": "rand_k", "density": 0
 FEEDBACK = {"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.1}}
 SPEEDS = {"speed": {"kind": "lognormal", "sigma": 0.5}, "dropout": 0.1}
 ADAM = ["mean", {"kind": "adam", "lr": 0.01}]
+MLP = {"kind": "mlp", "hidden": [16]}
+BUFFERED = {"kind": "fedbuff", "buffer": 4, "concurrency": 8}
+PRIVATE = {
+    "clip": {"kind": "adaptive", "count_std": 1.0},
+    "noise_multiplier": 1.0,
+    "delta": 1e-5,
+    "mechanism": {"kind": "banded", "bands": 2},
+}
+NOISY = {"batch": 4, "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0}}
+OUTER = ["mean", "fedadam(lr=0.01)"]
+EDGES = {"kind": "hierarchical", "groups": 3, "edge_rounds": 2, "outer": OUTER}
+FEDAVG = {"method": None}  # that of `tiny` is scaffold
 SCENARIOS = {
-    "fedavg_cnn": {"method": None, "model": CNN, "server": ADAM, "rounds": 60},
-    "full_batch": {
-        "method": None,
-        "model": {"kind": "mlp", "hidden": [16]},
-        "client": {"batch": "full", "steps": 2},
-    },
+    "fedavg_cnn": {**FEDAVG, "model": CNN, "server": ADAM, "rounds": 60},
+    "full_batch": {**FEDAVG, "model": MLP, "client": {"batch": "full", "steps": 2}},
     "scaffold": {"rounds": 150},
-    "median": {"method": None, "server": ["median"], "wire": [{"kind": "gaussian", "std": 0.1}]},
-    "fedbuff": {
-        "method": None,
-        "fleet": SPEEDS,
-        "schedule": {"kind": "fedbuff", "buffer": 4, "concurrency": 8},
-        "server": UNIFORM,
-    },
+    "median": {**FEDAVG, "server": ["median"], "wire": [{"kind": "gaussian", "std": 0.1}]},
+    "fedbuff": {**FEDAVG, "fleet": SPEEDS, "schedule": BUFFERED, "server": UNIFORM},
     "oort_diana": {
-        "method": None,
+        **FEDAVG,
         "fleet": SPEEDS,
-        "cohort": {"kind": "oort", "size": 4},
+        "cohort": "oort(size=4)",
         "wire": [DIANA],
         "server": UNIFORM,
     },
     "divfl_error_feedback": {
-        "method": None,
+        **FEDAVG,
         "cohort": {"kind": "divfl", "size": 4, "candidates": 8},
         "broadcast": ["cast"],
         "wire": [FEEDBACK],
     },
-    "private": {
-        "method": None,
-        "cohort": {"kind": "cyclic", "size": 4},
-        "privacy": {
-            "clip": {"kind": "adaptive", "count_std": 1.0},
-            "noise_multiplier": 1.0,
-            "delta": 1e-5,
-            "mechanism": {"kind": "banded", "bands": 2},
-        },
-    },
-    "dp_sgd": {
-        "method": None,
-        "client": {"batch": 4, "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0}},
-        "rounds": 60,
-    },
+    "private": {**FEDAVG, "cohort": {"kind": "cyclic", "size": 4}, "privacy": PRIVATE},
+    "dp_sgd": {**FEDAVG, "client": NOISY, "rounds": 60},
     "ring": {"method": "exact_diffusion", "cohort": None, "topology": "ring"},
-    "edges": {
-        "method": None,
-        "topology": {
-            "kind": "hierarchical",
-            "groups": 3,
-            "edge_rounds": 2,
-            "outer": ["mean", {"kind": "fedadam", "lr": 0.01}],
-        },
-    },
+    "edges": {**FEDAVG, "topology": EDGES},
     "ditto": {"method": "ditto"},
-    "fedpac": {
-        "method": "fedpac",
-        "model": {"kind": "mlp", "hidden": [16]},
-        "checkpoint": {"rounds": 1},
-    },
-    "resnet": {"method": None, "model": {"kind": "resnet", "depth": 8}, "rounds": 20},
+    "fedpac": {"method": "fedpac", "model": MLP, "checkpoint": {"rounds": 1}},
+    "resnet": {**FEDAVG, "model": {"kind": "resnet", "depth": 8}, "rounds": 20},
 }
 # Of the kills, so many may come at any time, startup included; the others follow a commit.
 AT_ANY_TIME = 0.2

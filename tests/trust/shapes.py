@@ -54,11 +54,7 @@ class Draw(NamedTuple):
 
 def drawn(rng: np.random.Generator) -> Draw:
     """Draw a shape: 2 to 8 methods, 2 to 12 seeds, shares or losses, ties, runs that collapse."""
-    metric = str(
-        rng.choice(
-            ["test_accuracy", "test_accuracy", "test_accuracy", "test_loss", "test_r2", "test_mae"]
-        )
-    )
+    metric = str(rng.choice([*3 * ["test_accuracy"], "test_loss", "test_r2", "test_mae"]))
     methods = int(rng.integers(2, 9))
     seeds = int(rng.choice([2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 12]))
     level = float(rng.uniform(0.4, 0.9))
@@ -79,20 +75,15 @@ def scores(
     return np.clip(values, 0.0, 1.0) if draw.metric == "test_accuracy" else values
 
 
+def runs(method: str, draw: Draw, values: np.ndarray, **more: Any) -> Rows:
+    """Rows of `summary.csv`, of a run for each seed."""
+    return [run(method, s, draw.metric, float(x), **more) for s, x in enumerate(values)]
+
+
 def run(method: str, seed: int, metric: str, value: float, **more: Any) -> dict[str, Any]:
     """A row of `summary.csv`."""
-    return {
-        "method": method,
-        **more,
-        "seed": seed,
-        "metric": metric,
-        "final": value,
-        "best": value,
-        "mean_last_k": value,
-        "k": 1,
-        "diverged": 0,
-        "status": "done",
-    }
+    scores = {"metric": metric, "final": value, "best": value, "mean_last_k": value, "k": 1}
+    return {"method": method, **more, "seed": seed, **scores, "diverged": 0, "status": "done"}
 
 
 def plain(rng: np.random.Generator) -> Table:
@@ -110,9 +101,7 @@ def plain(rng: np.random.Generator) -> Table:
             if unread:
                 of_method = first.setdefault(f"m{m}", of_method)
             more = {} if value is None else {"variant": f"{path}={value}", path: value}
-            summary += [
-                run(f"m{m}", s, draw.metric, float(x), **more) for s, x in enumerate(of_method)
-            ]
+            summary += runs(f"m{m}", draw, of_method, **more)
     varied = [] if values == [None] else [path]
     scenario = {"name": "noise", "compare": {"vary": {path: values} if varied else {}}}
     return Table(scenario, summary, [], varied, frozenset({BETTER, APART}))
@@ -134,9 +123,8 @@ def attacked(rng: np.random.Generator) -> Table:
         less = (hurts[a] if share != 0.0 else 0.0) if gains else draw.level - UNTRAINED
         for m in range(draw.methods):
             of_method = scores(rng, draw, shared, less)
-            for s, x in enumerate(of_method):
-                summary.append(run(f"m{m}", s, draw.metric, float(x), variant=variant, **axes))
-                rounds.append(start(f"m{m}", s, draw.metric, variant))
+            summary += runs(f"m{m}", draw, of_method, variant=variant, **axes)
+            rounds += [start(f"m{m}", s, draw.metric, variant) for s in range(draw.seeds)]
     false = frozenset({BETTER, APART, WORST_CASE})
     # where methods gain much and keep it, it is no mistake to say so
     if not gains:
@@ -146,15 +134,9 @@ def attacked(rng: np.random.Generator) -> Table:
 
 def start(method: str, seed: int, metric: str, variant: str) -> dict[str, Any]:
     """Round 0 of a run, as in `rounds.csv`."""
+    who = {"method": method, "variant": variant, "seed": seed, "round": 0}
     nothing = {"bytes_up": 0, "bytes_down": 0, "clients_sampled": 0, "virtual_seconds": 0.0}
-    return {
-        "method": method,
-        "variant": variant,
-        "seed": seed,
-        "round": 0,
-        metric: UNTRAINED,
-        **nothing,
-    }
+    return {**who, metric: UNTRAINED, **nothing}
 
 
 def uneven(rng: np.random.Generator) -> Table:
@@ -167,11 +149,9 @@ def uneven(rng: np.random.Generator) -> Table:
     for a, attack in enumerate(attacks):
         shared = 3 * draw.spread * rng.normal(size=draw.seeds)
         for m in range(draw.methods):
-            for s, x in enumerate(scores(rng, draw, shared, -fares[m, a])):
-                variant = f"wire=[{attack}]"
-                summary.append(
-                    run(f"m{m}", s, draw.metric, float(x), variant=variant, wire=f"[{attack}]")
-                )
+            of_method = scores(rng, draw, shared, -fares[m, a])
+            axes = {"variant": f"wire=[{attack}]", "wire": f"[{attack}]"}
+            summary += runs(f"m{m}", draw, of_method, **axes)
     scenario = {"name": "noise", "fleet": {"malicious": 0.2}}
     return Table(scenario, summary, [], ["wire"], frozenset({WORST_CASE}))
 
@@ -190,9 +170,9 @@ def costly(rng: np.random.Generator) -> Table:
     rounds: Rows = []
     for m in range(draw.methods):
         of_method = scores(rng, draw._replace(tail=False), shared, less if m else 0.0)
+        summary += runs(f"m{m}", draw, of_method)
         for s, x in enumerate(of_method):
             cost = 1000 - 100 * m
-            summary.append(run(f"m{m}", s, draw.metric, float(x)))
             rounds += _played(rng, f"m{m}", s, draw.metric, float(x), cost, timed)
     scenario: dict[str, Any] = {"name": "noise", "compare": {"margin": margin}}
     if timed:
@@ -237,20 +217,10 @@ def priced(rng: np.random.Generator) -> Table:
         more = {"variant": f"{path}={value}", path: value}
         for m in range(draw.methods):
             of_method = scores(rng, draw, shared) if m else of_baseline
-            summary += [
-                run(f"m{m}", s, draw.metric, float(x), **more) for s, x in enumerate(of_method)
-            ]
+            summary += runs(f"m{m}", draw, of_method, **more)
     scenario = {"name": "noise", "compare": {"vary": {path: values}}}
     return Table(scenario, summary, [], [path], frozenset({BETTER, APART, COSTS}))
 
 
-SHAPES: tuple[Callable[[np.random.Generator], Table], ...] = (
-    plain,
-    plain,
-    attacked,
-    attacked,
-    uneven,
-    costly,
-    costly,
-    priced,
-)
+Shape = Callable[[np.random.Generator], Table]
+SHAPES: tuple[Shape, ...] = (plain, plain, attacked, attacked, uneven, costly, costly, priced)

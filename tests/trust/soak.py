@@ -60,34 +60,20 @@ def jobs(folder: Path) -> Iterator[str]:
         fedsim.run(SKEWED, seeds=2, out=folder / f"{n}.skewed", pictures=False)
         yield "skewed"
         asked = iter([False, False])
+        kept = {"seeds": seeds, "out": folder / f"{n}.memory"}
         try:
-            fedsim.run(
-                MEMORY, seeds=seeds, out=folder / f"{n}.memory", ask=lambda: next(asked, True)
-            )
+            fedsim.run(MEMORY, ask=lambda: next(asked, True), **kept)
         except Interrupted:
             yield "interrupted"
-        fedsim.run(MEMORY, seeds=seeds, out=folder / f"{n}.memory", resume=True, pictures=False)
+        fedsim.run(MEMORY, resume=True, pictures=False, **kept)
         yield "resumed"
-        fedsim.run(
-            MEMORY,
-            seeds=seeds,
-            edits="rounds=8",
-            out=folder / f"{n}.memory",
-            resume=True,
-            pictures=False,
-        )
+        fedsim.run(MEMORY, edits="rounds=8", resume=True, pictures=False, **kept)
         yield "lengthened"
-        fedsim.compare(
-            BASE,
-            ["fedavg", "scaffold", "median"],
-            seeds=seeds,
-            out=folder / f"{n}.compare",
-            pictures=drawn,
-        )
+        out = folder / f"{n}.compare"
+        fedsim.compare(BASE, "fedavg,scaffold,median", seeds=seeds, out=out, pictures=drawn)
         yield "compared"
-        fedsim.compare(
-            BASE, "fedavg,median", vary={"client.lr": [0.05, 0.2]}, seeds=seeds, pictures=False
-        )
+        vary = {"client.lr": [0.05, 0.2]}
+        fedsim.compare(BASE, "fedavg,median", vary=vary, seeds=seeds, pictures=False)
         yield "varied"
 
 
@@ -130,13 +116,8 @@ def soak(seconds: float, log: Path, every: float = EVERY) -> None:
             if now >= due:
                 due = now + every
                 where = {} if file.tell() else {"commit": commit()}
-                seen = {
-                    **where,
-                    "seconds": time.monotonic() - began,
-                    "jobs": done,
-                    "compiled": compiled[0],
-                    **sample(),
-                }
+                counts = {"jobs": done, "compiled": compiled[0]}
+                seen = {**where, "seconds": time.monotonic() - began, **counts, **sample()}
                 file.write(json.dumps(seen) + "\n")
                 file.flush()
             if done % 7 == 0:
@@ -179,9 +160,8 @@ def judged(log: Path, warm_jobs: int) -> Figure:
         f"after warm-up ({warm[0]['compiled']} before) "
         f"(soaked at {samples[0].get('commit', 'no commit')})"
     )
-    is_level = all(
-        abs(slopes[name][0]) <= 2 * slopes[name][1] + 1e-9 for name in ("descriptors", "threads")
-    )
+    levels = [slopes[name] for name in ("descriptors", "threads")]
+    is_level = all(abs(rise) <= 2 * error + 1e-9 for rise, error in levels)
     leaks = slopes["rss"][0] >= 1 or slopes["trimmed"][0] >= 1
     return Figure(text, seconds >= 7000 and not leaks and is_level and compiled == 0)
 

@@ -17,8 +17,10 @@ from fedsim.fields.privacy.counting.accountant import by_dp_accounting, spending
 from fedsim.fields.privacy.counting.records import Mechanism
 from fedsim.fields.privacy.counting.samples import sample_epsilon_after
 from fedsim.fields.privacy.keys import Privacy
+from fedsim.fields.privacy.mark import mark
 from fedsim.fleet.sampling import Sampling
 from fedsim.report.page.setting import setting
+from fedsim.runs.derive import page_of_runs
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -90,6 +92,21 @@ def test_a_run_and_its_page_say_who_counted(ended):
     record = json.loads((ended / "run.json").read_text())
     assert record["accountant"] == name
     assert ("ε counted by", name) in setting(record)["steps"]
+    assert b"Privacy is simulated, not for release" in page_of_runs([ended])
+
+
+@pytest.mark.parametrize(
+    ("columns", "sections", "unit"),
+    [
+        (["epsilon"], {}, "one client."),
+        ([], {"client": {"dp_sgd": {"clip": 1}}}, "one sample of one client."),
+        ([], {"wire": [{"kind": "local_laplace"}]}, "what one client sends in a round."),
+    ],
+)
+def test_whatever_is_private_is_marked(columns, sections, unit):
+    scenario = {"client": {}, "numerics": {"dtype": "float32"}}
+    assert mark(columns, {**scenario, **sections}).endswith(f"Neighbouring data differ in {unit}")
+    assert mark([], scenario) == ""
 
 
 def test_verify_counts_again(ended, monkeypatch):

@@ -21,10 +21,7 @@ from fedsim.tools.bench.workload import matmul_peak, step_flops
 pytestmark = pytest.mark.long
 
 SMALL = (
-    "rounds=2",
-    "data.samples=600",
-    "data.clients=20",
-    "cohort.size=6",
+    *("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6"),
     "numerics.dtype=float64",
 )
 
@@ -37,18 +34,12 @@ def test_rivals_do_what_a_round_does(root, name):
         plan = made.plans[0]
         T, f = int(plan.round(1)[0].steps.max()), plan.federation
         play = rivals(made.program.task, 0.01)[name]
-        shared = play(
-            made.shared[0],
-            cohort(plan, 1, T, plan.batch_rows, np.dtype(float)),
-            (f.train.x, f.train.y),
-        )
+        clients = cohort(plan, 1, T, plan.batch_rows, np.dtype(float))
+        theirs = play(made.shared[0], clients, (f.train.x, f.train.y))["params"]
     ours = fedsim.run(scenario).model()
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13),
-        ours,
-        shared["params"],
-    )
-    assert np.abs(np.asarray(shared["params"]["W"])).max() > 0
+    for leaf in ("W", "b"):
+        np.testing.assert_allclose(ours[leaf], theirs[leaf], rtol=1e-10, atol=1e-13)
+    assert np.abs(np.asarray(theirs["W"])).max() > 0
 
 
 def test_flops_are_those_of_the_formula(root):
@@ -93,21 +84,15 @@ def test_the_command(root, tmp_path, monkeypatch, capsys):
     assert record["environment"]["jax"] == jax.__version__
 
 
-def test_what_threads_compile_at_the_same_time_counts_once():
+def test_what_threads_compile_at_the_same_time_counts_once_and_is_remembered_within_a_bound():
     spans = Spans()
-    for begin, end, total in [
-        (1, 2, 1),
-        (0, 3, 3),
-        (2.5, 4, 4),
-        (6, 7, 5),
-        (6.2, 6.8, 5),
-        (5, 9, 8),
-    ]:
+    for begin, end, total in (
+        *((1, 2, 1), (0, 3, 3), (2.5, 4, 4)),
+        *((6, 7, 5), (6.2, 6.8, 5), (5, 9, 8)),
+    ):
         spans.add(begin, end)
         assert spans.total == total
 
-
-def test_what_a_process_remembers_of_its_compilations_has_a_bound():
     spans = Spans()
     for second in range(5 * REMEMBERED):
         spans.add(second, second + 0.5)

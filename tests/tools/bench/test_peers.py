@@ -86,9 +86,8 @@ def test_a_peer_stands_beside_the_rules_that_it_has(played):
 
 
 def test_a_peer_that_fails_says_why(played):
-    peer = played("1 / 0")
-    with pytest.raises(LostError, match=r"played: ZeroDivisionError"):
-        list(bench_rules(lambda text: None, [(30, 50)], [peer]))
+    with pytest.raises(LostError, match="played: ZeroDivisionError"):
+        list(bench_rules(lambda text: None, [(30, 50)], [played("1 / 0")]))
 
 
 PEERS = [Peer("torch", "1.5", sys.executable), Peer("fedjax", "1.5", sys.executable)]
@@ -140,23 +139,17 @@ def test_a_peer_gets_what_fedsim_trains_on(root, tmp_path, monkeypatch):
     assert said == [f"w2: {way}, in a process of its own" for way in (ours["how"], theirs["how"])]
 
 
-@pytest.mark.parametrize(
-    "model, text",
-    [
+def test_peers_that_lack_a_model_are_left_out_and_one_that_all_lack_is_refused(root):
+    players = lambda model: peer_rounds.players(
+        read(root / "scenarios/bench/w3.yaml", (f"model={model}",)), "w3.yaml", PEERS
+    )
+    assert players("lenet") == PEERS[:1]
+    for model, text in (
         ("char_gru", "torch, fedjax play .*transformer; bench char_gru without --peers"),
         ("{kind: resnet, norm: batch}", "group or none"),
-    ],
-)
-def test_a_model_that_peers_lack_is_refused(root, model, text):
-    scenario = read(root / "scenarios/bench/w3.yaml", (f"model={model}",))
-    with pytest.raises(ScenarioError, match=text):
-        peer_rounds.players(scenario, "w3.yaml", PEERS)
-
-
-def test_peers_that_lack_a_model_are_left_out(root):
-    scenario = read(root / "scenarios/bench/w3.yaml", ("model=lenet",))
-    assert peer_rounds.players(scenario, "w3.yaml", PEERS) == PEERS[:1]
-    assert peer_rounds.players(scenario, "w3.yaml", ()) == []
+    ):
+        with pytest.raises(ScenarioError, match=text):
+            players(model)
 
 
 TRAINED = """
@@ -196,8 +189,8 @@ def test_networks_in_torch_end_at_our_parameters(root, torch_python, tmp_path, n
     np.savez(tmp_path / "ours.npz", **peer_rounds.by_path(params))
 
     start = np.load(rounds)
-    moved = [np.abs(leaf - start[f"params/{path}"]).max() for path, leaf in
-             np.load(tmp_path / "ours.npz").items()]  # fmt: skip
+    ours = np.load(tmp_path / "ours.npz")
+    moved = [np.abs(leaf - start[f"params/{path}"]).max() for path, leaf in ours.items()]
     assert min(moved) > 0
     paths = [str(path) for path in (FOREIGN, rounds, tmp_path / "ours.npz")]
     done = subprocess.run([torch_python, "-c", TRAINED, *paths], check=True, capture_output=True)
@@ -208,22 +201,20 @@ def test_networks_in_torch_end_at_our_parameters(root, torch_python, tmp_path, n
 
 
 def test_what_cannot_be_imported_is_named(monkeypatch):
-    absent = Tool(("no_such_module",), "no-such-module", rules="absent_rules.py")
-    monkeypatch.setitem(peers.TOOLS, "absent", absent)
-    monkeypatch.setitem(peers.TOOLS, "numpy", Tool(("numpy",), "numpy", rules="numpy_rules.py"))
+    for package in ("no_such_module", "numpy"):
+        tool = Tool((package,), package, rules="rules.py")
+        monkeypatch.setitem(peers.TOOLS, package, tool)
     found, missing = importable(("rules",), {})
     assert Peer("numpy", np.__version__, sys.executable) in found
-    assert "No module named 'no_such_module'; pip install no-such-module" in missing["absent"]
+    text = "No module named 'no_such_module'; pip install no_such_module"
+    assert text in missing["no_such_module"]
 
 
-@pytest.mark.parametrize(
-    "words, text",
-    [
+def test_bad_peers_are_one_line():
+    for words, text in (
         ("rules --peers keras=python", "TOOL is one of"),
         ("rules --peers torch=/no/such/python", "is not a program"),
         ("--peers rules", "not TOOL=PYTHON"),
-    ],
-)
-def test_bad_peers_are_one_line(words, text):
-    done = CliRunner().invoke(cli, ["doctor", "--bench", *words.split()])
-    assert done.exit_code == 2 and text in done.output
+    ):
+        done = CliRunner().invoke(cli, ["doctor", "--bench", *words.split()])
+        assert done.exit_code == 2 and text in done.output

@@ -39,15 +39,9 @@ def elsewhere(run, other, *tables):
     return other
 
 
-def repeat(path, folder, **options):
-    repeating = again.Repeating(
-        folder=folder,
-        data_roots=(),
-        device=None,
-        ask=lambda: False,
-        say=lambda line: None,
-        **options,
-    )
+def repeat(path, folder):
+    quiet = {"ask": lambda: False, "say": lambda line: None}
+    repeating = again.Repeating(folder=folder, data_roots=(), device=None, **quiet)
     with opened(path) as content:
         return list(again.repeated(content, repeating))
 
@@ -88,13 +82,9 @@ def test_another_run_and_a_changed_file_are_no_repetition(run, tmp_path):
 def test_forks_and_comparisons_are_repeated(run, tmp_path):
     pytest.importorskip("fedsim.tools.fork")
     fedsim.fork(run, round=1, edits=["client.lr=0.05"], out=tmp_path / "fork", pictures=False)
-    fedsim.compare(
-        tiny(rounds=2, method="fedavg"),
-        ["fedavg", "fedprox(mu=0.1|1)"],
-        edits=["data.validation=0.1"],
-        out=tmp_path / "both",
-        pictures=False,
-    )
+    scenario = tiny(rounds=2, method="fedavg")
+    options = {"edits": ["data.validation=0.1"], "pictures": False}
+    fedsim.compare(scenario, ["fedavg", "fedprox(mu=0.1|1)"], out=tmp_path / "both", **options)
     bundle([run, tmp_path / "fork", tmp_path / "both"], tmp_path / "b.zip")
     found = {each.name: each.verdict for each in repeat(tmp_path / "b.zip", tmp_path / "again")}
     assert found == dict.fromkeys(("run", "fork", "both"), against.BYTES)
@@ -116,34 +106,29 @@ def test_the_command_runs_from_a_fresh_folder_and_says_it_in_one_code(run, tmp_p
         assert done.returncode == code, done.stdout
 
 
-@pytest.mark.parametrize(
-    "line, code",
-    [
+def test_what_cannot_be_compared_gets_one_line(tmp_path):
+    (tmp_path / "mine.yaml").write_text("name: mine\n")
+    for line, code in (
         ("verify", 2),
         ("verify --against nothing.zip", 4),
         ("verify --against mine.yaml", 7),
         ("verify mine.yaml --out x", 2),
         ("verify --against mine.yaml --set rounds=3", 2),
         ("verify --against mine.yaml --methods fedavg", 2),
-    ],
-)
-def test_what_cannot_be_compared_gets_one_line(line, code, tmp_path):
-    (tmp_path / "mine.yaml").write_text("name: mine\n")
-    done = typed(line, tmp_path)
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    ):
+        done = typed(line, tmp_path)
+        assert (done.returncode, done.stdout) == (code, ""), (line, done.stderr)
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_two_runs_are_compared_and_what_differs_is_listed(run, tmp_path):
     other = elsewhere(run, tmp_path / "other", "rounds.csv", "summary.csv")
-    (tmp_path / "torn").mkdir()
+    torn_run = tmp_path / "torn"
+    torn_run.mkdir()
     torn = json.loads((run / "run.json").read_text()) | {"status": "interrupted"}
-    directory.write_record(tmp_path / "torn", torn)
-    for path, code, verdict in (
-        (run, 0, against.BYTES),
-        (other, 2, against.OPEN),
-        (tmp_path / "torn", 2, against.OPEN),
-    ):
+    directory.write_record(torn_run, torn)
+    found = ((run, 0, against.BYTES), (other, 2, against.OPEN), (torn_run, 2, against.OPEN))
+    for path, code, verdict in found:
         shown = typed(f"verify {path} --against {run}", tmp_path)
         assert shown.returncode == code and f"{path.name}: {verdict}\n" in shown.stdout
         assert "the same: scenario, " in shown.stdout

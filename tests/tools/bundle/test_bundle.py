@@ -25,18 +25,14 @@ from fedsim.tools.bundle.unpack import opened
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 ATTACK = """\
-import jax
-
 import fedsim
+from fedsim.tree import scale
 
 @fedsim.attack
 def flipped():
-    def corrupt(delta, context):
-        return jax.tree.map(lambda x: -x, delta)
+    return fedsim.row_attack(lambda delta, context: scale(delta, -1))
 
-    return fedsim.row_attack(corrupt)
-
-
+open('executed', 'a').write('x')
 """
 
 
@@ -116,8 +112,7 @@ def test_large_data_and_commits_are_left_out_and_named(study, tmp_path):
 
     bundle([study / "run"], tmp_path / "c.zip", commits=True, data_roots=[study])
     with opened(tmp_path / "c.zip") as content:
-        roots = content.data_roots
-        assert fedsim.verify(content.runs["run"], data_roots=roots).equal
+        assert fedsim.verify(content.runs["run"], data_roots=content.data_roots).equal
 
 
 def test_a_changed_file_a_link_and_an_unfinished_run_are_refused(study, tmp_path):
@@ -150,40 +145,31 @@ def test_a_secret_that_a_record_names_is_not_packed(tmp_path):
 # ------------------------------------------------------------------------------- hostile bundles
 
 
-def zipped(path: Path, *names: str, content: bytes = b"x") -> Path:
+def zipped(path: Path, *names: str, content: bytes = b"x") -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name in names:
             archive.writestr(zipfile.ZipInfo(name), content)
-    return path
 
 
-def with_link(path: Path) -> Path:
+def with_link(path: Path) -> None:
     info = zipfile.ZipInfo("runs/a/run.json")
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(info, "/etc/passwd")
-    return path
 
 
-def with_bomb(path: Path) -> Path:
+def with_bomb(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("runs/a/rounds.csv", bytes(64 << 20))
-    return path
 
 
-def with_false_size(path: Path) -> Path:
+def with_false_size(path: Path) -> None:
     """A member that is longer than the list says."""
     zipped(path, "README.md", content=b"y" * 1000)
     text = bytearray(path.read_bytes())
     at = text.find(b"PK\1\2")
     text[at + 20 : at + 28] = struct.pack("<II", 10, 10)
     path.write_bytes(text)
-    return path
-
-
-def with_nothing(path: Path) -> Path:
-    path.write_bytes(b"PK\3\4 and no more")
-    return path
 
 
 HOSTILE = {
@@ -196,7 +182,7 @@ HOSTILE = {
     "link": (with_link, "is a link or a device"),
     "bomb": (with_bomb, "unpacks from"),
     "false size": (with_false_size, "not a sound bundle"),
-    "no zip": (with_nothing, "not a sound bundle"),
+    "no zip": (lambda p: p.write_bytes(b"PK\3\4 and no more"), "not a sound bundle"),
 }
 
 
@@ -205,7 +191,8 @@ HOSTILE = {
 @pytest.mark.quick(4)
 def test_a_hostile_zip_is_refused_in_one_line_and_nothing_is_written(name, tmp_path):
     make, reason = HOSTILE[name]
-    path = make(tmp_path / "b.zip")
+    path = tmp_path / "b.zip"
+    make(path)
     with pytest.raises(CorruptError, match=reason) as caught, opened(path):
         pass
     assert len(str(caught.value).splitlines()) == 1 and caught.value.exit_code == 7
@@ -217,27 +204,22 @@ def test_a_changed_bundle_is_noticed(packed, tmp_path):
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(tmp_path / "b")
     table = tmp_path / "b/runs/run/rounds.csv"
-    before = table.read_bytes()
-    for content, reason in ((b"x", "was changed after it was packed"), (None, "is missing")):
-        table.unlink()
-        if content is not None:
-            table.write_bytes(content)
+    before, more = table.read_bytes(), tmp_path / "b/runs/run/more.csv"
+    for change, reason in (
+        (lambda: table.write_bytes(b"x"), "was changed after it was packed"),
+        (lambda: table.unlink(), "is missing"),
+        (lambda: (table.write_bytes(before), more.touch()), r"is not in ro-crate-metadata\.json"),
+        (lambda: (tmp_path / "b" / CRATE).write_text('{"@graph": 3}'), "is damaged"),
+    ):
+        change()
         with pytest.raises(CorruptError, match=reason), opened(tmp_path / "b"):
             pass
-    table.write_bytes(before)
-    (tmp_path / "b/runs/run/more.csv").write_text("x")
-    with pytest.raises(CorruptError, match=r"is not in ro-crate-metadata\.json"):
-        opened(tmp_path / "b").__enter__()
-    (tmp_path / "b/runs/run/more.csv").unlink()
-    (tmp_path / "b" / CRATE).write_text('{"@graph": 3}')
-    with pytest.raises(CorruptError, match="is damaged"):
-        opened(tmp_path / "b").__enter__()
 
 
 @pytest.mark.long
 def test_code_in_a_bundle_runs_only_if_it_is_given(study, tmp_path):
     plugin = tmp_path / "mine.py"
-    plugin.write_text(ATTACK + "open('executed', 'a').write('x')\n")
+    plugin.write_text(ATTACK)
     scenario = tiny(rounds=2, method="fedavg", wire=["flipped"], fleet={"malicious": 0.2})
     file = written(scenario, tmp_path / "mine.yaml")
     words = ["--plugin", str(plugin), "--out", "run", "--quiet", "--no-pictures"]

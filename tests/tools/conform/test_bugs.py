@@ -19,11 +19,7 @@ CLAIMS = {  # family: (bug, the condition under which it shows, the kind that th
     "client": ("prox without 1/2 (gradient 2 mu (y-x))", "always", "fedprox"),
     "optimizer": ("FedAvgM: v = beta v + (1-beta) dw", "always", "fedavgm(momentum=0.9)"),
     "stage": ("norm bounding scales every row to the bound", "always", "clip(norm=1.0)"),
-    "codec": (
-        "DRIVE scale computed on the unpadded length",
-        "biased=true",
-        "drive(biased=true)",
-    ),
+    "codec": ("DRIVE scale computed on the unpadded length", "biased=true", "drive(biased=true)"),
 }
 
 

@@ -44,18 +44,6 @@ def test_exact_values_are_the_mean_over_all_orders(K):
     assert abs(exact(values).sum() - (values[-1] - values[0])) < 1e-12
 
 
-def test_equal_players_have_equal_values_and_idle_ones_none():
-    """Players 0 and 2 are exchangeable, player 3 adds nothing, and games add up."""
-    members = coalitions(4)
-    pair = members[:, 0].astype(float) + members[:, 2]
-    values = np.sin(pair) + members[:, 1] * pair**2
-    shapley = exact(values)
-    assert abs(shapley[0] - shapley[2]) < 1e-12
-    assert shapley[3] == 0.0
-    other = random_game(4)
-    np.testing.assert_allclose(exact(values + other), shapley + exact(other), atol=1e-12)
-
-
 def plain_gtg(values, K, draws, rules):
     """Algorithm 1 of GTG-Shapley, one permutation and one player after another."""
     V = lambda players: values[sum(1 << player for player in players)]

@@ -32,19 +32,17 @@ def compared(out, methods, **more):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Results of a suite with one task, and two comparisons of somebody's."""
-    folder = tmp_path_factory.mktemp("runs")
-    compared(folder / "suite" / "first", ["fedavg", "fedprox"])
-    compared(folder / "mine", ["fedavg", "median"])
-    compared(folder / "longer", ["fedavg"], edits=["rounds=3"])
+def played(tmp_path_factory):
+    """Results of a suite with one task."""
+    folder = tmp_path_factory.mktemp("played") / "suite"
+    compared(folder / "first", ["fedavg", "fedprox"])
     return folder
 
 
 @pytest.fixture
-def results(runs, tmp_path):
+def results(played, tmp_path):
     """The results, which a test may change."""
-    return shutil.copytree(runs / "suite", tmp_path / "suite")
+    return shutil.copytree(played, tmp_path / "suite")
 
 
 def test_what_holds_no_tasks_is_refused_in_one_line(tmp_path):
@@ -71,12 +69,12 @@ def test_drawn_runs_can_be_verified(results):
 
 
 @pytest.mark.long
-def test_runs_that_a_search_ended_early_can_be_verified_and_are_another_task(runs, tmp_path):
+def test_runs_that_a_search_ended_early_can_be_verified_and_are_another_task(results, tmp_path):
     search = ["compare.budget=4", "compare.search.kind=halving", "rounds=4"]
     path = compared(tmp_path / "search", ["fedavg"], edits=search)
     record = directory.sound_record(path)
     assert task_of(record)["compare"]["search"]["kind"] == "halving"
-    assert "search" not in task_of(directory.sound_record(runs / "mine"))["compare"]
+    assert "search" not in task_of(directory.sound_record(results / "first"))["compare"]
 
     ends = [plan["rounds"] for plan in record["planned"].values()]
     assert sorted(ends) == [1, 1, 2, 4]
@@ -97,27 +95,21 @@ def test_the_command_has_exit_codes(results, monkeypatch):
 
 
 @pytest.mark.long
-def test_comparisons_of_other_tasks_do_not_join(runs):
-    (joined,), _ = read_tasks([runs / "suite", runs / "mine"])
-    assert joined.methods == ["fedavg", "fedprox", "median"]
+def test_comparisons_of_other_tasks_do_not_join(results):
+    longer = shutil.copytree(results / "first", results.parent / "longer")
+    record = directory.sound_record(longer)
+    rehashed(longer, scenario={**record["scenario"], "rounds": 3})
     with pytest.raises(DirectoryError, match=r"'first' has scenario.rounds 3 here, and 2 in"):
-        read_tasks([runs / "suite", runs / "longer"])
+        read_tasks([results, longer])
 
 
 @pytest.mark.long
 def test_a_run_that_was_made_up_is_noticed_when_it_is_drawn(results):
     """The files are those of the record, whose hash is right, but no such run was made."""
-    path = results / "first"
-    logs = sorted(path.glob("checkpoints/*/log.jsonl"))
-    swapped = [logs[0].parent, logs[1].parent]
-    for folder, other in (swapped, swapped[::-1]):
-        shutil.copytree(folder, results / folder.name)
-    for folder, other in (swapped, swapped[::-1]):
-        shutil.rmtree(folder)
-        shutil.copytree(results / other.name, folder)
-    for folder in swapped:
-        shutil.rmtree(results / folder.name)
-    rehashed(path)
+    one, other, *_ = sorted((results / "first/checkpoints").iterdir())
+    one.rename(results / "beside")
+    other.rename(one)
+    (results / "beside").rename(other)
+    rehashed(results / "first")
     (drawn,) = draw(results, 1, 0)
-    verification = verify_drawn(drawn)
-    assert verification.wrong
+    assert verify_drawn(drawn).wrong

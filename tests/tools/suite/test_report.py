@@ -19,11 +19,7 @@ from fedsim.tools.suite.page import page_of
 from fedsim.tools.suite.report import tables_of, write_report
 from fedsim.tools.suite.results import Task, read_tasks
 from fedsim.tools.suite.sentences import across_lines, headline, notes, task_lines
-from fedsim.tools.suite.statistics import (
-    all_pairs,
-    expected_best,
-    rank_intervals,
-)
+from fedsim.tools.suite.statistics import all_pairs, expected_best, rank_intervals
 from fedsim.tools.suite.tasks import tasks_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -77,10 +73,9 @@ def test_all_pairs_are_those_of_scipy_with_holm_over_all_of_them():
     by_method = {name: dict(enumerate(row)) for name, row in zip("abcd", scores, strict=True)}
     pairs = all_pairs(by_method, larger_is_better=False)
     expected = []
+    mean_difference = lambda x, y, axis: (x - y).mean(axis)
     for pair, (x, y) in zip(pairs, itertools.combinations(scores, 2), strict=True):
-        test = stats.permutation_test(
-            (x, y), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples"
-        )
+        test = stats.permutation_test((x, y), mean_difference, permutation_type="samples")
         expected.append(test.pvalue)
         ends = stats.ttest_rel(x, y).confidence_interval()
         assert (pair.test.ci_low, pair.test.ci_high) == pytest.approx(ends)
@@ -130,35 +125,25 @@ def test_what_is_told_apart_is_said_and_what_is_not_is_open():
     assert any("alone has no score" in line and "data.client_test" in line for line in lines)
     assert any("may still differ" in line for line in lines)
     rows = {(row["method"], row["other"]): row for row in tables.overall_pair_rows(analysis)}
-    assert [(rows[pair]["wins"], rows[pair]["open"], rows[pair]["losses"]) for pair in rows] == [
-        (0, 0, 2),  # a against b
-        (0, 2, 0),
-        (2, 0, 0),
-    ]
+    counts = {pair: (row["wins"], row["open"], row["losses"]) for pair, row in rows.items()}
+    assert counts == {("a", "b"): (0, 0, 2), ("a", "c"): (0, 2, 0), ("b", "c"): (2, 0, 0)}
     assert rows["a", "c"]["outcome"] == "open"
 
 
 def test_tables_have_the_numbers_of_the_tasks():
     scores = {"a": [0.5, 0.7, 0.6], "b": [0.9, 0.8, 0.4], "new": [0.1, 0.2, 0.3], "alone": None}
-    first = task(
-        "first",
-        scores,
-        compare=[{"method": "a", "trials": 2, "tuning_steps": 90}],
-        rounds=[
-            {"method": "a", "seed": seed, "bytes_up": 10 * end, "bytes_down": 5, "x": 0}
-            for seed in (0, 1)
-            for end in (0, seed + 1)
-        ],
-        timing=[
-            {"method": "a", "seed": seed, "local_steps": 4, "wall_seconds": 1.5}
-            for seed in (0, 0, 1)
-        ],
-        tuning=[
-            {"method": "a", "metric": "validation_accuracy", "validation_mean": mean}
-            for mean in (0.5, None, 0.7)
-        ]
-        + [{"method": "alone", "metric": "validation_accuracy", "validation_mean": None}],
-    )
+    a = {"method": "a"}
+    ends = ((0, 0), (0, 1), (1, 0), (1, 2))  # seed and round
+    rounds = [{**a, "seed": s, "bytes_up": 10 * r, "bytes_down": 5, "x": 0} for s, r in ends]
+    timing = [{**a, "seed": s, "local_steps": 4, "wall_seconds": 1.5} for s in (0, 0, 1)]
+    tried = [("a", 0.5), ("a", None), ("a", 0.7), ("alone", None)]
+    tuning = [
+        {"method": method, "metric": "validation_accuracy", "validation_mean": mean}
+        for method, mean in tried
+    ]
+    compare = [{**a, "trials": 2, "tuning_steps": 90}]
+    tables_of_first = {"compare": compare, "rounds": rounds, "timing": timing, "tuning": tuning}
+    first = task("first", scores, **tables_of_first)
     second = task("second", {"a": [0.2, 0.2, 0.2], "b": [0.3, 0.3, 0.3]})
     rows = tables_of(analysed([first, second]))
     of_b = next(row for row in rows["scores"] if row["method"] == "b")
@@ -197,8 +182,7 @@ def test_a_task_of_other_methods_leaves_the_others_their_means():
     rows = {row["method"]: row for row in tables.overall_rows(analysis)}
     of_a = [task.scores("a")[seed] for task in tasks[:2] for seed in range(6)]
     assert rows["a"]["mean"] == pytest.approx(np.mean(of_a))
-    assert rows["d"]["tasks"] == 1
-    assert rows["d"]["mean"] is None
+    assert (rows["d"]["tasks"], rows["d"]["mean"]) == (1, None)
     assert set(rows) == {*"abcd", "local_only"}
 
     # Three tasks of two methods are a larger table than one of five.
@@ -241,17 +225,12 @@ def test_the_page_is_the_same_again_and_escapes_names():
 def noise_suites(number, shared):
     """Suites in which no method is better: three methods, three tasks, eight seeds.
 
-    Args:
-      number: of suites.
-      shared: how much a method's luck under a seed is the same in all tasks.
+    `shared` is how much a method's luck under a seed is the same in all tasks.
     """
     rng = np.random.default_rng(5)
     for _ in range(number):
         scores = rng.normal(size=(3, 3, 8)) + shared * rng.normal(size=(3, 1, 8))  # tasks: axis 1
-        tasks = []
-        for index in range(3):
-            tasks.append(task(f"t{index}", dict(zip("abc", scores[:, index], strict=True))))
-        yield tasks
+        yield [task(f"t{i}", dict(zip("abc", scores[:, i], strict=True))) for i in range(3)]
 
 
 @pytest.mark.long
@@ -274,11 +253,8 @@ def suite(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     for name in ("first", "second"):
         (folder / f"{name}.yaml").write_text(TASK.format(name=name))
-    tasks = tasks_of([folder], None, [])
-    assert all(
-        ended.code == 0
-        for ended in run_suite(tasks, folder / "out", progress=False, pictures=False)
-    )
+    played = run_suite(tasks_of([folder], None, []), folder / "out", progress=False, pictures=False)
+    assert {ended.code for ended in played} == {0}
     return folder / "out"
 
 
@@ -286,18 +262,14 @@ def suite(tmp_path_factory):
 def test_a_report_has_the_numbers_of_the_comparisons_and_is_byte_equal_again(suite, tmp_path):
     result = CliRunner().invoke(cli, ["suite", "report", str(suite), "--out", str(tmp_path / "r")])
     assert result.exit_code == 0, result.output
-    assert (
-        "with 2 seeds and 1 pair, no two methods can be told apart, which takes at least 6"
-        in result.output
-    )
+    said = "with 2 seeds and 1 pair, no two methods can be told apart, which takes at least 6"
+    assert said in result.output
+    columns = ["mean", "sd", "difference", "ci_low", "ci_high"]
     scores = pd.read_csv(tmp_path / "r/scores.csv")
     for name in ("first", "second"):
-        compared = pd.read_csv(suite / name / "compare.csv")
-        of_task = scores[scores["task"] == name].set_index("method").loc[compared["method"]]
-        for column in ("mean", "sd", "difference", "ci_low", "ci_high"):
-            assert of_task[column].to_numpy() == pytest.approx(
-                compared[column].to_numpy(), nan_ok=True
-            )
+        compared = pd.read_csv(suite / name / "compare.csv").set_index("method")[columns]
+        of_task = scores[scores["task"] == name].set_index("method")[columns]
+        pd.testing.assert_frame_equal(of_task.loc[compared.index], compared)
     assert set(pd.read_csv(tmp_path / "r/overall.csv")["note"].dropna()) == {
         "pooled data, not federated",
         "no score: trains no shared model",
@@ -328,8 +300,7 @@ def test_folders_join_by_task_and_what_does_not_fit_is_refused_in_one_line(suite
     empty = tmp_path / "empty"
     empty.mkdir()
     frame = pd.read_csv(table)
-    frame["final"] -= 0.25
-    frame.to_csv(other / "summary.csv", index=False)
+    frame.assign(final=frame["final"] - 0.25).to_csv(other / "summary.csv", index=False)
     for folders, reason in (
         ([suite, other], "'first' has other scores of "),
         ([tmp_path / "none"], "there is no such folder"),

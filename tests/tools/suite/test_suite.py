@@ -38,45 +38,35 @@ small:
 @pytest.fixture
 def folder(tmp_path):
     """A folder with two tasks, what both build on, and sizes."""
-    for name in ("first", "second"):
-        (tmp_path / f"{name}.yaml").write_text("extends: base.yaml\ncompare: {suite: 1}")
+    own = "extends: base.yaml\ncompare: {suite: 1, methods: [fedavg, median]}"
+    (tmp_path / "first.yaml").write_text(own)
+    (tmp_path / "second.yaml").write_text("extends: base.yaml\ncompare: {suite: 1}")
     (tmp_path / "base.yaml").write_text(BASE)
     (tmp_path / "sizes.yml").write_text(SIZES)
     return tmp_path
 
 
 def test_tasks_are_the_scenarios_with_a_version_in_their_size(folder):
+    """A size leaves what the file of a task says: the first one has methods of its own."""
     tasks = tasks_of([folder], "small", ["seeds=2"])
     assert [task.spec.name for task in tasks] == ["first", "second"]
     assert {(t.spec.rounds, len(t.spec.seeds), t.spec.compare.budget) for t in tasks} == {(1, 2, 3)}
+    methods = [task.spec.compare.methods for task in tasks]
+    assert methods == [["fedavg", "median"], ["fedavg", "fedprox(mu=log(1e-3, 1))"]]
     assert [len(design_of(task).cells) for task in tasks] == [6, 6]
     (as_written,) = tasks_of([folder / "first.yaml"], None, [])
     assert as_written.spec.rounds == 2
 
 
-def test_a_size_leaves_what_the_file_of_a_task_says(folder):
-    """The first task has its own methods, the second one has those of its base."""
-    first = folder / "first.yaml"
-    first.write_text("extends: base.yaml\ncompare: {suite: 1, methods: [fedavg, krum]}")
-    found = tasks_of([folder], "small", [])
-    methods = [task.spec.compare.methods for task in found]
-    assert methods == [["fedavg", "krum"], ["fedavg", "fedprox(mu=log(1e-3, 1))"]]
-    assert {task.spec.rounds for task in found} == {1}
-
-
-@pytest.mark.parametrize(
-    ("names", "size", "text"),
-    [
+def test_what_is_no_suite_is_refused_in_one_line(folder):
+    for names, size, text in (
         (["base.yaml"], None, "no task; a task is a scenario with compare.suite=1"),
         (["."], "smal", "no size 'smal'; did you mean 'small'"),
         (["first.yaml", "."], None, "'first' is the name of two tasks"),
-    ],
-)
-def test_what_is_no_suite_is_refused_in_one_line(folder, names, size, text):
-    with pytest.raises(ScenarioError) as refusal:
-        tasks_of([folder / name for name in names], size, [])
-    assert text in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    ):
+        with pytest.raises(ScenarioError, match=text) as refusal:
+            tasks_of([folder / name for name in names], size, [])
+        assert "\n" not in str(refusal.value)
 
 
 def test_every_task_is_on_the_page(root):
