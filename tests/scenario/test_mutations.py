@@ -14,7 +14,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.reader import Document, parse
 
-MANY = 10_000 if WHOLE else 250
+MANY = 10_000 if WHOLE else 400
 MORE = """name: more
 rounds: 3
 seeds: [0, 1]
