@@ -97,15 +97,17 @@ def summary_of(scores, metric="test_accuracy", **more):
     return rows
 
 
-def rounds_of(summary):
-    """Every run at the rounds 0, 1, 2."""
+def rounds_of(summary, losses=False):
+    """Every run at the rounds 0, 1, 2, with losses beside accuracies, or without."""
     rows = []
     for run in summary:
         key = {name: run[name] for name in ("method", "variant", "seed") if name in run}
         for number in range(3):
             row = {**key, "round": number, "bytes_up": number, "bytes_down": number}
-            row |= {"virtual_seconds": 2.0 * number, "test_loss": 10.0 ** -(3 * number)}
+            row |= {"virtual_seconds": 2.0 * number}
             row |= {"test_accuracy": (run["final"] or 0) * (number + 1) / 3}
+            if losses or run["metric"] == "test_loss":
+                row["test_loss"] = 10.0 ** -(3 * number)
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -120,18 +122,14 @@ def tables_of(summary, compared=True):
     return frames
 
 
-def compared(**more):
+@pytest.fixture(scope="module")
+def text():
     """The page of a comparison with and without malicious clients."""
     rows = summary_of(SCORES, variant="fleet.malicious=0")
     rows += summary_of(ATTACKED, variant="fleet.malicious=0.2")
     grid = {"methods": list(SCORES), "vary": {"fleet.malicious": [0, 0.2]}}
-    written = {**comparison(**more), "scenario": {**SCENARIO, "compare": grid}}
-    return page_text(written, tables_of(rows))
-
-
-@pytest.fixture(scope="module")
-def text():
-    return compared()
+    written = {**comparison(), "scenario": {**SCENARIO, "compare": grid}}
+    return page_text(written, {**tables_of(rows), "rounds": rounds_of(rows, losses=True)})
 
 
 def first_screen(text):
@@ -165,7 +163,7 @@ def test_the_first_screen_is_a_sentence_and_a_picture(text):
 
 def test_a_verdict_of_the_record_is_what_it_says():
     lines = ["The headline.", "A sentence.", "Another."]
-    text = compared(verdict=lines)
+    text = page_text(comparison(verdict=lines), tables_of(summary_of(SCORES)))
     assert '<p class="lead">The headline.</p>' in text
     assert '<p class="statistics small">A sentence.</p>' in text
     assert "<li>Another.</li>" in text
