@@ -63,6 +63,8 @@ def test_a_kind_has_the_signature_and_docstring_of_its_factory():
             assert plain(shipped) == plain(factory), (family, name)
             assert getdoc(shipped) == (getdoc(factory) or "")
             assert shipped.__module__ == factory.__module__
+    constant = Shipped("schedule", "constant_schedule", **KINDS["schedule"]["constant_schedule"])
+    assert constant(value=0.5)(3) == 0.5  # it can be called before it is imported
 
 
 def test_a_scenario_makes_only_the_models_of_its_own_kinds():
