@@ -20,33 +20,26 @@ from fedsim.cli import cli
 from fedsim.cli.options import SCREENS
 from fedsim.disk.tables import read_table
 from fedsim.report import page
-from fedsim.report.pictures.rows import Mark, Row, span_of
 from fedsim.runs import derive, directory
 from fedsim.study.words import variation_in_words
 
 pytestmark = pytest.mark.long
 
 HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>"
+SKEWED = {"kind": "dirichlet", "alpha": 0.5, "min_samples": 5}
 SCENARIO = {
     "name": "page",
-    "rounds": 3,
+    "rounds": 2,
     "seeds": 3,
-    "data": {
-        "kind": "digits",
-        "clients": 8,
-        "partition": {"kind": "dirichlet", "alpha": 0.5, "min_samples": 5},
-    },
+    "data": {"kind": "digits", "clients": 8, "partition": SKEWED},
     "client": {"lr": 0.1, "batch": 32, "epochs": 1},
     "fleet": {"malicious": 0.25},
     "wire": [{"kind": "sign_flip", "scale": 3}],
     "evaluate": {"target": 0.5},
 }
-METHODS = [
-    "mean",
-    "median",
-    {"method": "krum(f=2)", "label": HOSTILE},
-    {"method": "median", "label": "=cmd()"},
-]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+NAMED = [{"method": "krum(f=2)", "label": HOSTILE}, {"method": "median", "label": "=cmd()"}]
+METHODS = ["mean", "median", *NAMED]
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +62,7 @@ def text(out):
 @pytest.fixture(scope="module")
 def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    path = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         pytest.skip("needs a Chromium")
     with playwright.sync_playwright() as running:
@@ -88,8 +77,7 @@ class Visit:
     def __init__(self, browser, file, **how):
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
         self.page = self.context.new_page()
-        self.messages = []
-        self.asked = []
+        self.messages, self.asked = [], []
         self.page.on("console", lambda message: self.messages.append(message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
@@ -212,79 +200,15 @@ def test_the_table_is_that_of_the_csv_files(out, text):
     assert [row[0] for row in rows[:: len(METHODS)]] == ["mean", "mean"]
 
 
-MARK = (
-    r'<g fill="var\(--(\w+)\)"[^>]*stroke[^>]*>(?:<circle c|<svg )x="([\d.]+)%" (?:c)?y="([\d.]+)%"'
-)
-
-
-def marks_in(text, begins, ends):
-    """All marks of every picture between two anchors, from its top: filled or not, and percent."""
-    section = text[text.index(begins) : text.index(ends)]
-    pictures = []
-    for drawn in re.findall(r'<span class="back">(.*?)</span>', section, re.S):
-        marks = sorted(re.findall(MARK, drawn), key=lambda mark: float(mark[2]))
-        pictures.append([(face != "paper", float(at)) for face, at, _ in marks])
-    return pictures
-
-
-def test_marks_of_the_forest_are_the_differences(out, text):
-    compare = read_table(out, "compare")
-    compare = compare[compare["method"] != compare["baseline"]]
-    pictures = marks_in(text, 'id="differences"', 'id="clients"')
-    groups = compare.groupby("variant", sort=False)
-    assert len(pictures) == len(groups)
-    for marks, (_, rows) in zip(pictures, groups, strict=True):
-        ends = rows[["difference", "ci_low", "ci_high"]].to_numpy()
-        lines = [Row("", "", 0, [Mark(*numbers, [], True, "", "")]) for numbers in ends.tolist()]
-        low, high, _ = span_of(lines, fixed=[0.0])
-        shares = sorted((number - low) / (high - low) for number in rows["difference"])
-        expected = [1.5 + 97 * share for share in shares]
-        np.testing.assert_allclose(sorted(at for _, at in marks), expected, atol=0.01)
-        assert sum(filled for filled, _ in marks) == (rows["p_adjusted"] < 0.05).sum()
-
-
-def test_the_first_picture_is_of_the_final_scores(out, text):
-    """A row per method, the baseline first, a mark per variation, the seeds as dots."""
-    summary = read_table(out, "summary")
-    labels = sorted(set(summary["variant"]))
-    section = text[text.index('<figure class="scores">') : text.index('id="curves"')]
-    names = re.findall(r'<span class="who">(.*?)</span>', section, re.S)
-    scores = summary.groupby(["variant", "method"])["final"].mean()
-    ranks = scores.groupby("variant").rank(ascending=False)
-    order = ranks.groupby("method").mean().sort_values(kind="stable")
-    plain = [html.unescape(re.sub(r"<wbr>| <i>.*?</i>", "", name)) for name in names]
-    assert plain[0] == "mean"
-    assert [order[name] for name in plain[1:]] == sorted(order.drop("mean"))
-    assert "<i>baseline</i>" in names[0] and section.count("<i>baseline</i>") == 1
-    (marks,) = marks_in(text, '<figure class="scores">', 'id="curves"')
-    positions = [at for _, at in marks]
-    means = [scores[variant, name] for name, variant in product(plain, labels)]
-    line = np.polyfit(means, positions, 1)
-    np.testing.assert_allclose(np.polyval(line, means), positions, atol=0.02)
-    assert section.count('stroke-dasharray="6 3"') == 2  # one in the legend
-    assert section.count('stroke-dasharray="2.2 3"') == 1
-    assert section.count('r="2"/>') == len(summary)
-
-
-def test_what_was_run_and_how_to_run_it_again_stand_there(out, text):
-    record = directory.read_record(out)
-    for word in (
-        "sign_flip(scale=3.0)",
-        "25 % malicious",
-        "client learning rate (client.lr): 0.05",
-        "dirichlet(alpha=0.5",
-    ):
-        assert word in text
-    assert record["hashes"]["scenario"] in text and record["environment"]["jax"] in text
-    assert "<pre" in text
-    for line in record["verdict"]:
-        assert str(escape(line)) in text
-
-
-def test_it_is_one_small_file_that_asks_for_nothing(text):
+def test_it_is_one_file_that_asks_for_nothing_and_says_what_was_run(out, text):
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#\w)""", text.replace(HOSTILE, ""))
     assert "default-src 'none'" in html.unescape(text) and "unsafe" not in text
     assert HOSTILE not in text and "&lt;/script&gt;" in text  # names are text
+    record = directory.read_record(out)
+    of_run = [record["hashes"]["scenario"], record["environment"]["jax"], "<pre"]
+    steps = ["sign_flip(scale=3.0)", "rate (client.lr): 0.05", "dirichlet(alpha=0.5"]
+    for words in (*of_run, *steps, *(str(escape(line)) for line in record["verdict"])):
+        assert words in text, words
 
 
 def test_names_are_inert_in_every_file(out):
@@ -328,6 +252,13 @@ def test_the_page_is_opened_where_there_is_a_browser(out, tmp_path, monkeypatch)
         assert launched == ([str(path)] if screen else [])
 
 
+SHIFT = """() => new Promise(done => { let sum = 0;
+    const add = list => list.getEntries().forEach(e => sum += e.value);
+    const seen = new PerformanceObserver(add);
+    seen.observe({type: 'layout-shift', buffered: true});
+    setTimeout(() => done(sum), 300); })"""
+
+
 def test_opens_without_a_request_or_a_word(chromium, out):
     for how in ({}, {"color_scheme": "dark"}, {"locale": "de-DE"}):
         with Visit(chromium, out / "report.html", **how) as visit:
@@ -335,6 +266,7 @@ def test_opens_without_a_request_or_a_word(chromium, out):
             assert visit.page.evaluate("window.hit") is None
             assert visit.page.locator(".lead").is_visible()
             assert visit.page.locator(".statistics").count() == 1
+            assert visit.page.evaluate(SHIFT) < 0.02  # nothing moves while it opens
 
 
 def test_toggle_axis_numbers_and_sort_work(chromium, out):
@@ -399,16 +331,6 @@ def test_fits_a_phone_and_paper_and_dark_rooms(chromium, out):
         assert not here.locator(".controls").first.is_visible()
         assert here.locator("table").first.is_visible()
         assert here.pdf(format="A4")[:5] == b"%PDF-"
-
-
-def test_nothing_moves_while_it_opens(chromium, out):
-    with Visit(chromium, out / "report.html") as visit:
-        shift = """() => new Promise(done => { let sum = 0;
-            const add = list => list.getEntries().forEach(e => sum += e.value);
-            const seen = new PerformanceObserver(add);
-            seen.observe({type: 'layout-shift', buffered: true});
-            setTimeout(() => done(sum), 300); })"""
-        assert visit.page.evaluate(shift) < 0.02
 
 
 def test_without_javascript_there_are_tables_and_still_pictures(chromium, out):

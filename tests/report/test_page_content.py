@@ -49,14 +49,8 @@ SCENARIO = {
     "evaluate": {"every": 1, "last": 2, "metric": "test_accuracy", "target": 0.8},
     "numerics": {},
 }
-SURROUNDINGS = {
-    "python": "3.11",
-    "command": ["fedsim", "run"],
-    "devices": ["cpu"],
-    "cores": 2,
-    "platform": "here",
-    "git": None,
-}
+SURROUNDINGS = {"python": "3.11", "command": ["fedsim", "run"], "devices": ["cpu"], "cores": 2}
+SURROUNDINGS |= {"platform": "here", "git": None}
 
 
 def record(**more):
@@ -76,6 +70,17 @@ def record(**more):
     }
 
 
+def comparison(**more):
+    """The record of a comparison."""
+    of_scores = {"kind": "compare", "baseline": "base", "score": "final", "cells": []}
+    return record(**of_scores | more)
+
+
+def page_text(written, tables, **more):
+    """The page of one source."""
+    return page.page_of([page.Source(written, tables)], **more).decode()
+
+
 def summary_of(scores, metric="test_accuracy", **more):
     """Rows of `summary.csv`.
 
@@ -92,51 +97,39 @@ def summary_of(scores, metric="test_accuracy", **more):
     return rows
 
 
-def rounds_of(summary, ends=()):
-    """Every run at the rounds 0, 1, 2; methods in `ends` have no round 2."""
+def rounds_of(summary, losses=False):
+    """Every run at the rounds 0, 1, 2, with losses beside accuracies, or without."""
     rows = []
     for run in summary:
         key = {name: run[name] for name in ("method", "variant", "seed") if name in run}
-        for number in range(2 if run["method"] in ends else 3):
-            row = {
-                "round": number,
-                "bytes_up": number,
-                "bytes_down": number,
-                "virtual_seconds": 2.0 * number,
-                "test_loss": 10.0 ** -(3 * number),
-                "test_accuracy": (run["final"] or 0) * (number + 1) / 3,
-            }
-            rows.append({**key, **row})
+        for number in range(3):
+            row = {**key, "round": number, "bytes_up": number, "bytes_down": number}
+            row |= {"virtual_seconds": 2.0 * number}
+            row |= {"test_accuracy": (run["final"] or 0) * (number + 1) / 3}
+            if losses or run["metric"] == "test_loss":
+                row["test_loss"] = 10.0 ** -(3 * number)
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
 def tables_of(summary, compared=True):
     """The tables of runs, with `compare.csv` where they are compared."""
-    frames = {
-        "rounds": rounds_of(summary),
-        "summary": pd.DataFrame(summary),
-        "partition": pd.DataFrame(
-            {"client": [0, 0, 1, 2], "label": [0, 1, 0, 1], "samples": [5, 5, 6, 4]}
-        ),
-    }
+    partition = {"client": [0, 0, 1, 2], "label": [0, 1, 0, 1], "samples": [5, 5, 6, 4]}
+    frames = {"rounds": rounds_of(summary), "summary": pd.DataFrame(summary)}
+    frames["partition"] = pd.DataFrame(partition)
     if compared:
         frames["compare"] = pd.DataFrame(against(summary, "base", "final", ["fleet.malicious"]))
     return frames
 
 
-def compared(**more):
+@pytest.fixture(scope="module")
+def text():
     """The page of a comparison with and without malicious clients."""
     rows = summary_of(SCORES, variant="fleet.malicious=0")
     rows += summary_of(ATTACKED, variant="fleet.malicious=0.2")
     grid = {"methods": list(SCORES), "vary": {"fleet.malicious": [0, 0.2]}}
-    written = record(kind="compare", baseline="base", score="final", cells=[], **more)
-    written["scenario"] = {**written["scenario"], "compare": grid}
-    return page.page_of([page.Source(written, tables_of(rows))]).decode()
-
-
-@pytest.fixture(scope="module")
-def text():
-    return compared()
+    written = {**comparison(), "scenario": {**SCENARIO, "compare": grid}}
+    return page_text(written, {**tables_of(rows), "rounds": rounds_of(rows, losses=True)})
 
 
 def first_screen(text):
@@ -170,16 +163,22 @@ def test_the_first_screen_is_a_sentence_and_a_picture(text):
 
 def test_a_verdict_of_the_record_is_what_it_says():
     lines = ["The headline.", "A sentence.", "Another."]
-    text = compared(verdict=lines)
+    text = page_text(comparison(verdict=lines), tables_of(summary_of(SCORES)))
     assert '<p class="lead">The headline.</p>' in text
     assert '<p class="statistics small">A sentence.</p>' in text
     assert "<li>Another.</li>" in text
 
 
-def test_variations_are_words_everywhere_but_where_a_path_is_asked_for(text):
+def test_a_page_is_inert_and_has_words_and_the_anchors_of_its_navigation(text):
     spoken = plain(text)
     assert "share of malicious clients (fleet.malicious): 0, 0.2" in spoken
     assert spoken.count("fleet.malicious") == 1
+    anchors = re.findall(r'<a href="#(\w+)">', text)
+    assert anchors[:3] == ["result", "table", "curves"] and len(anchors) >= 6
+    assert all(text.count(f'id="{anchor}"') == 1 for anchor in anchors)
+    # A short table is not folded, and names are text.
+    assert "<details" not in text[text.index('id="table"') : text.index('id="curves"')]
+    assert HOSTILE not in text and "<img" not in text
 
 
 def test_charts_of_a_metric_share_their_axis_and_say_when_it_is_logarithmic(text):
@@ -187,20 +186,6 @@ def test_charts_of_a_metric_share_their_axis_and_say_when_it_is_logarithmic(text
     ticks = [re.findall(r'text-anchor="end">([^<]*)<', chart) for chart in charts]
     assert ticks[0] == ticks[1] and "0 % malicious" in charts[0] and "20 % malicious" in charts[1]
     assert "Test loss, logarithmic" in text and "Test accuracy over rounds" in plain(text)
-
-
-def test_every_anchor_of_the_navigation_is_there(text):
-    anchors = re.findall(r'<a href="#(\w+)">', text)
-    assert anchors[:3] == ["result", "table", "curves"] and len(anchors) >= 6
-    assert all(text.count(f'id="{anchor}"') == 1 for anchor in anchors)
-
-
-def test_a_short_table_is_not_folded(text):
-    assert "<details" not in text[text.index('id="table"') : text.index('id="curves"')]
-
-
-def test_names_are_text(text):
-    assert HOSTILE not in text and "<img" not in text
 
 
 def test_methods_beyond_the_eighth_are_pale_but_the_baseline_never_is():
@@ -214,44 +199,38 @@ def test_methods_beyond_the_eighth_are_pale_but_the_baseline_never_is():
 
 def test_a_single_run_begins_with_its_numbers_and_its_curve():
     rows = summary_of({"base": SCORES["base"]})
-    text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
+    text = page_text(record(), tables_of(rows, compared=False))
     first = plain(first_screen(text))
     headline = "base ends with test accuracy 0.915 after 2 rounds, the mean of 4 seeds"
     assert f"{headline} (0.9 to 0.93)." in first
     assert "final test accuracy 0.915 0.9 to 0.93" in first
-    assert 'class="scores"' not in text
-    assert 'id="table"' not in text
+    assert 'class="scores"' not in text and 'id="table"' not in text
+    other_half = "best and the mean of the last rounds are on the other half"
+    assert other_half not in text
+
+    rows = summary_of({"base": SCORES["base"]}, "personal_accuracy_mean")
+    assert other_half in page_text(record(), tables_of(rows, compared=False))
 
 
 def test_a_run_that_has_not_ended_says_so_first():
     rows = summary_of({"base": SCORES["base"]})
     mark = "unfinished: 4 of 8 rounds"
     left = record(status="interrupted", unfinished={"mark": mark})
-    text = page.page_of([page.Source(left, tables_of(rows, compared=False))], refresh=5).decode()
+    text = page_text(left, tables_of(rows, compared=False), refresh=5)
     assert '<p class="mark"><strong>unfinished: 4 of 8 rounds</strong></p>' in text
     assert "base is at test accuracy" in text
     assert '<meta http-equiv="refresh" content="5">' in text
     assert text.index("unfinished: 4") < text.index('"lead"')
-    empty = page.page_of([page.Source(left, {})]).decode()
-    assert "Nothing has been evaluated yet." in empty
+    assert "Nothing has been evaluated yet." in page_text(left, {})
 
 
 def test_a_comparison_that_has_not_ended_shows_what_there_is_and_compares_nothing():
-    left = record(
-        kind="compare",
-        baseline="base",
-        score="final",
-        cells=[],
-        status="running",
-        unfinished={"mark": "unfinished: 1 of 9"},
-    )
+    left = comparison(status="running", unfinished={"mark": "unfinished: 1 of 9"})
     rows = [{**row, "status": "unfinished"} if row["seed"] else row for row in summary_of(SCORES)]
-    text = page.page_of([page.Source(left, tables_of(rows))]).decode()
-    assert "So far: Nothing is compared; good has the best mean, test accuracy 0.958." in plain(
-        first_screen(text)
-    )
-    assert 'class="scores"' in text
-    assert 'id="differences"' not in text
+    text = page_text(left, tables_of(rows))
+    sentence = "So far: Nothing is compared; good has the best mean, test accuracy 0.958."
+    assert sentence in plain(first_screen(text))
+    assert 'class="scores"' in text and 'id="differences"' not in text
 
 
 def test_several_runs_stand_beside_one_another():
@@ -277,11 +256,9 @@ def test_runs_that_diverged_are_shown_as_such():
     for method, status in (("base", "done"), ("wild", "diverged")):
         tables = tables_of([row for row in rows if row["method"] == method], compared=False)
         sources.append(page.Source(record(status=status), tables, method))
-    text = page.page_of(sources).decode()
-    first = plain(first_screen(text))
+    first = plain(first_screen(page.page_of(sources).decode()))
     assert "wild: ended as diverged" in first
     assert "base ends with test loss 1.05" in first
-    assert "diverged" in first
 
 
 def test_the_map_has_names_of_labels_and_clients_and_a_legend():
@@ -309,44 +286,34 @@ def test_marks_stand_where_their_numbers_are_in_percent_of_any_width():
     assert re.findall(r">([\d.]+)<", shown.foot) == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
 
 
-@pytest.mark.parametrize("shape", range(4))
-def test_marks_of_every_shape_are_hollow_where_nothing_is_clear(shape):
-    marks = [Mark(0.5, None, None, [], number != shape, "", "") for number in range(4)]
+@pytest.mark.parametrize("hollow", range(4))
+def test_marks_of_every_shape_are_hollow_where_nothing_is_clear(hollow):
+    marks = [Mark(0.5, None, None, [], number != hollow, "", "") for number in range(4)]
     shown = rows_on_page(Rows([Row("m", "", 2, marks)], Span(0, 1), "score"))
     faces = re.findall(r'<g fill="var\(--(\w+)\)"', shown.drawn)
-    assert faces == ["paper" if number == shape else "s2" for number in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("metric", "is_said"), [("test_accuracy", False), ("personal_accuracy_mean", True)]
-)
-def test_the_page_says_where_best_and_final_are_on_other_samples(metric, is_said):
-    rows = summary_of({"base": SCORES["base"]}, metric)
-    text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
-    assert ("best and the mean of the last rounds are on the other half" in text) == is_said
+    assert faces == ["paper" if number == hollow else "s2" for number in range(4)]
 
 
 def test_what_is_tuned_stands_in_a_column_of_its_axis():
     rows = [{**row, "tuned": "client.lr=0.3", "client.lr": 0.3} for row in summary_of(SCORES)]
-    written = record(kind="compare", baseline="base", score="final", cells=[])
-    text = page.page_of([page.Source(written, tables_of(rows))]).decode()
+    text = page_text(comparison(), tables_of(rows))
     assert '<th scope="col">client learning rate</th>' in text
     assert '<td data-sort="client.lr=0.3">0.3</td>' in text
     tables = {"compare": against(rows, "base", "final"), "summary": rows}
     assert verdict(findings_of(tables, "base")).lines[0] in html.unescape(text)
 
 
-@pytest.mark.parametrize("metric", ["client_accuracy_worst", "attack_success"])
-def test_curves_are_of_the_metric_that_is_ranked(metric):
-    """On the page, in figures, in notebooks and on the cards of the gallery."""
+def test_curves_are_of_the_metric_that_is_ranked():
+    """On the page, in figures, in notebooks and on the cards of the gallery; of others behind."""
+    metric = "client_accuracy_worst"
     rows = [{**row, "metric": metric} for row in summary_of(SCORES)]
     frames = tables_of(rows)
-    frames["rounds"] = frames["rounds"].assign(**{metric: frames["rounds"]["test_accuracy"] / 2})
-    about = record(kind="compare", baseline="base", score="final", cells=[])
-    source = page.Source(about, frames)
+    half = frames["rounds"]["test_accuracy"] / 2
+    frames["rounds"] = frames["rounds"].assign(test_gain=half, **{metric: half})
+    source = page.Source(comparison(), frames)
     result = sources.result_of([source])
-    shown = content.curves_of([source], result)
-    assert shown["groups"][0]["words"] == column_in_words(metric)
+    words = [each["words"] for each in content.curves_of([source], result)["groups"]]
+    assert words[0] == column_in_words(metric) and words[-1] == "test gain"
 
     figure, *_ = figures.pages_of_curves(frames["rounds"], result.context)
     assert figure.axes[0].get_ylabel() == axis_label(metric)
@@ -355,26 +322,14 @@ def test_curves_are_of_the_metric_that_is_ranked(metric):
     assert card["picture"].caption.startswith(column_in_words(metric))
 
 
-def test_metrics_that_are_measured_besides_have_curves_behind_the_ranked_one():
-    frames = tables_of(summary_of(SCORES))
-    frames["rounds"] = frames["rounds"].assign(test_gain=frames["rounds"]["test_accuracy"] / 2)
-    source = page.Source(record(kind="compare", baseline="base", score="final", cells=[]), frames)
-    words = [
-        each["words"] for each in content.curves_of([source], sources.result_of([source]))["groups"]
-    ]
-    assert words[0] == "test accuracy" and words[-1] == "test gain"
-
-
-@pytest.mark.parametrize(
-    ("test", "said"), [({"clients": ["Oslo"]}, "Oslo never train"), ({"clients": 0.5}, "50 % of")]
-)
-def test_what_was_run_says_who_is_held_out_and_what_was_made_of_the_table(test, said):
-    about = record(remarks=["column 'id' is left out"])
-    data = {**about["scenario"]["data"], "test": test, "missing": "median", "drop": ["note"]}
-    about["scenario"] = {**about["scenario"], "data": data}
-    steps = dict(setting(about)["steps"])
-    assert said in steps["data"] and "without note, medians for blanks" in steps["data"]
-    assert steps["remarks"] == ["column 'id' is left out"]
+def test_what_was_run_says_who_is_held_out_and_what_was_made_of_the_table():
+    for clients, said in ((["Oslo"], "Oslo never train"), (0.5, "50 % of")):
+        data = {"test": {"clients": clients}, "missing": "median", "drop": ["note"]}
+        about = record(remarks=["column 'id' is left out"])
+        about["scenario"] = {**SCENARIO, "data": {**SCENARIO["data"], **data}}
+        steps = dict(setting(about)["steps"])
+        assert said in steps["data"] and "without note, medians for blanks" in steps["data"]
+        assert steps["remarks"] == ["column 'id' is left out"]
 
 
 def test_three_variations_have_a_picture_each():
@@ -382,8 +337,7 @@ def test_three_variations_have_a_picture_each():
     rows = []
     for value in range(3):
         rows += summary_of(SCORES, variant=f"fleet.malicious={value / 10}")
-    about = record(kind="compare", baseline="base", score="final", cells=[])
-    text = page.page_of([page.Source(about, tables_of(rows))]).decode()
+    text = page_text(comparison(), tables_of(rows))
     parts = first_screen(text).split("<figcaption>")[1:]
     titles = [part.partition("<")[0] for part in parts]
     assert titles == [f"{10 * value} % malicious" for value in range(3)]

@@ -4,24 +4,22 @@ import re
 
 import pandas as pd
 import pytest
-from test_page_content import SCENARIO, SCORES, plain, record, summary_of, tables_of
+from test_page_content import (
+    SCENARIO,
+    SCORES,
+    comparison,
+    page_text,
+    plain,
+    record,
+    summary_of,
+    tables_of,
+)
 
-from fedsim.report import page
 from fedsim.report.page import folding, table
 from fedsim.report.page.opening import opening_axis
 from fedsim.study.conclusions import conclusions
 
 REASON = "the loss of seed 2 is not finite in round 7"
-
-
-def comparison(**more):
-    """The record of a comparison."""
-    return record(kind="compare", baseline="base", score="final", cells=[], **more)
-
-
-def page_text(written, tables):
-    """A page of one source."""
-    return page.page_of([page.Source(written, tables)]).decode()
 
 
 def folds(text):
@@ -92,20 +90,15 @@ def test_curves_open_on_the_axis_of_the_headline():
     assert opening_axis(codecs, rounds, []) == "bytes"
     assert opening_axis(fleet, rounds.assign(virtual_seconds=float("nan")), []) == "round"
 
-    written = {**comparison(), "scenario": fleet}
-    text = page_text(written, tables_of(summary_of(SCORES)))
+    tables = tables_of(summary_of(SCORES))
+    rounds = tables["rounds"]
+    rounds.loc[rounds["method"] == "good", "virtual_seconds"] = float("nan")
+    text = page_text({**comparison(), "scenario": fleet}, tables)
+    assert "Not on this axis: good." in plain(text)
     assert re.findall(r'data-axis="(\w+)" aria-pressed="true"', text) == ["seconds"]
     assert "Test accuracy over virtual seconds" in plain(text)
     seen = re.findall(r'<svg viewBox="[\d ]+" role="img" data-along="(\w+)"', text)
     assert set(seen) == {"seconds"}  # without a script, too
-
-
-def test_a_method_without_seconds_is_named_where_curves_are_over_seconds():
-    tables = tables_of(summary_of(SCORES))
-    rounds = tables["rounds"]
-    rounds.loc[rounds["method"] == "good", "virtual_seconds"] = float("nan")
-    written = {**comparison(), "scenario": {**SCENARIO, "fleet": {"deadline": 3.0}}}
-    assert "Not on this axis: good." in plain(page_text(written, tables))
 
 
 def test_a_long_table_is_folded_by_method(monkeypatch):

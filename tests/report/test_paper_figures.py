@@ -102,9 +102,7 @@ def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("count", "across", "pages"), [(3, 1, 1), (8, 2, 1), (12, 3, 1), (40, 3, 2)]
-)
+@pytest.mark.parametrize(("count", "across", "pages"), [(3, 1, 1), (8, 2, 1), (40, 3, 2)])
 def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
     variants = [f"fleet.malicious={i}" for i in range(count)]
     frame = rounds(["a", "b"], variants, seeds=1, last=3)
@@ -122,12 +120,12 @@ def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
 
 
 def test_differences_of_many_variations_fit_pages():
-    means = {name: [0.5] * 4 for name in MANY}
-    rows = table(means, difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0)
+    means = {name: [0.5] * 3 for name in MANY}
+    rows = table(means, values=SHARES[:3], difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0)
     pages = pages_of_differences(rows, context_of(SCENARIO, order=MANY[::-1]))
-    assert len(pages) == 2
+    assert [len(figure.axes) for figure in pages] == [2, 1]
     for figure in pages:
-        assert figure.get_figheight() <= HIGH and len(figure.axes) == 2
+        assert figure.get_figheight() <= HIGH
         names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
         assert names == MANY[:0:-1]
 
@@ -140,10 +138,9 @@ def test_scores_stand_against_the_axis_with_their_interval():
     for line, of_method in zip(curves, means.values(), strict=True):
         assert list(line.get_xdata()) == SHARES
         assert list(line.get_ydata()) == of_method
-    corners = axes.patches[1].get_path().vertices
+    heights = axes.patches[1].get_path().vertices[:, 1]
     half = 2.776445 * 0.02 / np.sqrt(5)
-    assert corners[:, 1].max() == pytest.approx(0.88 + half)
-    assert corners[:, 1].min() == pytest.approx(0.85 - half)
+    assert (heights.min(), heights.max()) == pytest.approx((0.85 - half, 0.88 + half))
     (cross,) = [line for line in axes.lines if line.get_label() == "broken down"]
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([0.2], [0.2])
     assert axes.get_xlabel() == "share of malicious clients" and axes.get_xscale() == "linear"
@@ -165,14 +162,12 @@ def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
 @pytest.mark.parametrize(
     ("vary", "path"),
     [
-        ({"a.b": [0, 0.5]}, "a.b"),
         ({"a.b": [0, 0.5], "c": [3]}, "a.b"),
         ({"a.b": [0.5]}, None),
         ({"a.b": [0, 0.5], "c": [3, 4]}, None),
         ({"a.b": [0, 0.2, 0.5], "c": [3, 4]}, "a.b"),
         ({"a.b": [0, 0.2, 0.5], "c": [3, 4, 5]}, None),
         ({"a.b": [0, 0.2, 0.5], "c": ["x", "y", "z"]}, "a.b"),
-        ({"a.b": ["x", "y"]}, None),
         ({"a.b": [True, False]}, None),
         ({}, None),
     ],

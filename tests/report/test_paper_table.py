@@ -1,5 +1,6 @@
 """The table that a paper shows: what stands in it, in which order, and that LaTeX takes it."""
 
+import os
 import re
 import subprocess
 
@@ -11,29 +12,13 @@ from fedsim.disk.tables import read_table
 from fedsim.report import tables
 from fedsim.report.paper_table import paper_table
 from fedsim.report.ranking import order_of
-from fedsim.report.results import rows_of
 from fedsim.runs.export import exported
 from fedsim.study.pairing import against
 from fedsim.study.regression import mean_errors
 
-LONG = [
-    "mean",
-    "centered_clipping(radius=1.0)",
-    "fedadam(lr=0.001|0.003|0.01)",
-    "multi_krum(f=6)",
-    "median",
-]
-HOSTILE = [
-    "</script><b>",
-    "$x_1$",
-    "=cmd()|' /C calc'!A0",
-    "_hid{den",
-    "\x1b[31mred\n",
-    "猫é~^\\",
-    "%s&#",
-    "x" * 60,
-    '"q"',
-]
+WITH_VALUES = ["centered_clipping(radius=1.0)", "fedadam(lr=0.001|0.003|0.01)", "multi_krum(f=6)"]
+LONG = ["mean", *WITH_VALUES, "median"]
+HOSTILE = ["</script>", "$x_1$", "=cmd()", "_hid{den", "\x1b[31mred\n", "猫é~^\\", "%s&#", "x" * 60]
 
 
 def summary(methods, variants=("",), seeds=10, lost=(), **more):
@@ -73,16 +58,13 @@ def shares(n):
     return [f"fleet.malicious={i / 20:g}" for i in range(n)]
 
 
+FIRST = "fleet.malicious=0"
 CASES = {
     "methods": (summary(LONG), ()),
-    "two": (summary(LONG, shares(2)), ["fleet.malicious"]),
     "six": (summary(LONG, shares(6)), ["fleet.malicious"]),
     "twelve": (summary([*LONG, *"abcd"], shares(12)), ["fleet.malicious"]),
     "axes": (summary(LONG, ["a=1, b=x", "a=2, b=x"]), ["a", "b"]),
-    "lost": (
-        summary(LONG, shares(2), lost={("median", "fleet.malicious=0", 3)}),
-        ["fleet.malicious"],
-    ),
+    "lost": (summary(LONG, shares(2), lost={("median", FIRST, 3)}), ["fleet.malicious"]),
     "hostile": (summary(HOSTILE), ()),
     "one": (summary(["fedavg"], rounds_to_target=12, bytes_to_target=3e6), ()),
     "one seed": (summary(LONG, seeds=1), ()),
@@ -103,7 +85,6 @@ def test_numbers_are_those_of_the_runs_aligned_on_the_point_and_the_best_is_bold
     tex = made(rows)
     head, *lines = body(tex)
     assert "{@{}lS[table-format=1.3]@{}lS[table-format=+1.4]S[table-format=1.5]@{}}" in tex
-    assert "\\toprule" in tex
     assert head[1] == "\\multicolumn{2}{c}{test accuracy}" and len(lines) == len(LONG)
     for (name, mean, spread, *_), method in zip(lines, LONG, strict=True):
         values = [row["final"] for row in rows if row["method"] == method]
@@ -150,24 +131,21 @@ def test_what_cannot_be_told_from_the_best_has_a_dagger_and_few_seeds_have_none(
 
 def test_the_comment_says_what_it_is():
     rows = summary(LONG)
-    assert made(rows).startswith(
-        "% small: final test_accuracy of 10 seeds, 0 to 9, mean +- standard deviation.\n"
-    )
+    first = "% small: final test_accuracy of 10 seeds, 0 to 9, mean +- standard deviation.\n"
+    assert made(rows).startswith(first)
     wide = made(rows, spread="interval")
     assert "mean +- half of Student's 95 % interval of the mean." in wide
     values = [row["final"] for row in rows if row["method"] == "mean"]
     half = 2.262157 * np.std(values, ddof=1) / np.sqrt(10)
     (row,) = [row for row in body(wide) if row[0] == "mean"]
     assert row[2] == f"\\,$\\pm$\\,{half:.3f}"
-    for line in made(rows).splitlines()[:4]:
-        assert line.startswith("% ")
+    assert all(line.startswith("% ") for line in made(rows).splitlines()[:4])
 
 
 def test_a_regression_has_r2_and_mae():
     rows = summary(["base", "good"], seeds=3, metric="test_loss")
-    rounds = []
-    for row in rows:
-        rounds.append({**row, "round": 1, "test_r2": 0.5 - row["seed"] / 10, "test_mae": 12.25})
+    errors = {"round": 1, "test_mae": 12.25}
+    rounds = [{**row, **errors, "test_r2": 0.5 - row["seed"] / 10} for row in rows]
     tex = made(rows, errors=mean_errors(rounds, "test_loss"))
     head, *lines = body(tex)
     assert head[1:4] == ["\\multicolumn{2}{c}{test loss}", "R$^2$", "MAE"]
@@ -184,10 +162,7 @@ def test_variations_are_columns_each_with_its_value():
 
 
 def test_runs_without_a_score_are_counted():
-    lost = {
-        ("median", "fleet.malicious=0", 3),
-        *(("mean", "fleet.malicious=0.05", seed) for seed in range(10)),
-    }
+    lost = {("median", FIRST, 3), *(("mean", "fleet.malicious=0.05", seed) for seed in range(10))}
     tex = made(summary(LONG, shares(2), lost=lost), ["fleet.malicious"])
     rows = {row[0]: row[1:] for row in body(tex)}
     assert rows["median"][1].endswith("$^{9/10}$")
@@ -203,7 +178,16 @@ def test_every_line_can_be_printed(name):
 def test_many_variations_are_in_blocks():
     six = body(made(*CASES["six"]))
     assert [row[0] for row in six].count("fleet.malicious") == 2
-    assert len(body(made(*CASES["two"]))) == 1 + len(LONG)
+    assert len(body(made(*CASES["lost"]))) == 1 + len(LONG)
+
+
+def typeset(folder, name):
+    """What LaTeX says of a file, which it sets without an overfull box."""
+    line = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", name]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, errors="replace")
+    assert done.returncode == 0 and "Overfull" not in done.stdout, done.stdout[-2000:]
+    return done.stdout
 
 
 PAGE = r"""\documentclass[twocolumn,a4paper]{article}
@@ -220,12 +204,9 @@ PAGE = r"""\documentclass[twocolumn,a4paper]{article}
 @if_tex
 @pytest.mark.parametrize("name", CASES)
 def test_it_compiles_in_a_two_column_article_without_an_overfull_box(name, tmp_path):
-    tex = made(*CASES[name])
-    (tmp_path / "summary.tex").write_text(tex)
+    (tmp_path / "summary.tex").write_text(made(*CASES[name]))
     (tmp_path / "page.tex").write_text(PAGE)
-    line = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page"]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, errors="replace")
-    assert done.returncode == 0 and "Overfull" not in done.stdout, done.stdout[-2000:]
+    typeset(tmp_path, "page")
 
 
 def test_export_takes_the_spread(root):
@@ -236,14 +217,10 @@ def test_export_takes_the_spread(root):
     assert "standard deviation" in sd and "95 % interval" in interval and sd != interval
     means = [row[:2] for row in body(sd)]
     assert len(means) == 8 and [row[0] for row in body(interval)] == [row[0] for row in means]
-    rows = rows_of(read_table(root / "reports/rules", "summary"))
-    krum = [
-        row["final"]
-        for row in rows
-        if row["method"] == "krum(f=6)" and row["variant"] == "fleet.malicious=0"
-    ]
+    rows = read_table(root / "reports/rules", "summary").set_index(["method", "variant"])
+    krum = rows.loc[("krum(f=6)", FIRST), "final"]
     (line,) = [row for row in body(sd) if row[0].startswith("krum")]
     assert line[1] == f"{np.mean(krum):.3f}"
     text = exported(root / "reports/rules", None, "markdown", spread="interval").decode()
     half = 2.262157 * np.std(krum, ddof=1) / np.sqrt(10)
-    assert f"| krum(f=6) | fleet.malicious=0 | 10 | {np.mean(krum):.4f} ± {half:.4f} |" in text
+    assert f"| krum(f=6) | {FIRST} | 10 | {np.mean(krum):.4f} ± {half:.4f} |" in text

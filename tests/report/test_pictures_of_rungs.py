@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from fedsim.report.context import context_of
 from fedsim.report.page.added import rungs_of
 from fedsim.report.pictures.rungs import MOST, searches
@@ -35,8 +33,7 @@ def test_settings_that_were_played_longest_are_first_then_the_best():
     assert [setting.name for setting in search.settings] == ["0.3", "0.2", "0.4", "0.1", "0.5"]
     assert search.rungs == [1, 2, 4] and search.title == "m, client.lr"
 
-
-def test_of_losses_the_smallest_are_the_best():
+    # Of losses the smallest are the best.
     (search,) = of([row("a", 2, 0.5, metric="test_loss"), row("b", 2, 0.4, metric="test_loss")])
     assert [setting.name for setting in search.settings] == ["b", "a"]
 
@@ -55,17 +52,10 @@ def test_of_many_settings_those_that_ended_first_are_counted():
     assert page is not None and "8 settings that ended first are not shown" in page
 
 
-@pytest.mark.parametrize("tuning", [[], [row("0.1", None, 0.3)]], ids=["nothing", "no rungs"])
-def test_without_rungs_there_is_no_picture(tuning):
-    context = context_of(SCENARIO)
-    assert rungs_of(tuning, context) is None
-
-
 def test_the_page_has_the_scores_and_a_line_per_setting():
+    assert rungs_of([row("0.1", None, 0.3)], context_of(SCENARIO)) is None  # no rungs
     page = rungs_of(TUNING, context_of(SCENARIO, order=["m"]))
-    assert page is not None
-    for text in (">0.8<", ">0.6<", ">0.5<", "its accuracy on validation samples"):
-        assert text in page, text
+    assert all(text in page for text in (">0.8<", ">0.6<", "its accuracy on validation samples"))
     lines = re.findall(r'<path d="M[\d.]+ [\d.]+l([\d.]+)', page)
     first, second, third, *others = map(float, lines)
     assert first == second > third > others[0] == others[1]

@@ -9,7 +9,6 @@ import yaml
 from click.testing import CliRunner
 from conftest import if_all_installed, sampled
 
-import fedsim
 from fedsim.cli import cli
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs import cells
@@ -36,9 +35,7 @@ SOUND = {
 }
 MISTAKES = {  # mistake -> (the stage that reports it, its path, the wrong value)
     "an unknown key": ("keys", ("evaluate", "evry"), 2),
-    "an unknown key at the top": ("keys", ("cohrot_size",), 3),
     "a word for a number": ("keys", ("rounds",), "many"),
-    "an unknown model": ("kinds", ("model", "kind"), "logistik"),
     "an unknown attack": ("kinds", ("wire", 0, "kind"), "sign_flop"),
     "a link without what it needs": ("kinds", ("server", 0), {"kind": "clip"}),
     "a client beyond its bounds": ("method", ("client", "mu"), -1),
@@ -48,7 +45,6 @@ MISTAKES = {  # mistake -> (the stage that reports it, its path, the wrong value
     "an attacker who is not there": ("cohort", ("fleet", "malicious"), [99]),
     "a rule above its bound": ("rules", ("server", 1, "trim"), 40),
     "a method that is none": ("cells", ("compare", "methods", 0), "fedavvg"),
-    "a rule that is compared above its bound": ("cells", ("compare", "methods", 1), "krum(f=30)"),
     "a path that is none": ("cells", ("compare", "vary", "cliennt.lr"), [1, 2]),
     "a value beyond its bounds": ("cells", ("compare", "vary", "client.lr"), [0.1, -3]),
     "a setting beyond its bounds": ("cells", ("compare", "tune", "client.batch"), [10, 0]),
@@ -92,10 +88,6 @@ def alone():
     return lambda name: known.setdefault(name, lines(planted(name)))
 
 
-def test_the_scenario_without_mistakes_is_accepted():
-    assert lines(SOUND) == set()
-
-
 @pytest.mark.parametrize("name", sampled(MISTAKES, every=9))
 def test_every_mistake_has_one_line(name, alone):
     assert len(alone(name)) == 1
@@ -120,7 +112,7 @@ def written(tmp_path, scenario):
     return str(path)
 
 
-@pytest.mark.parametrize("command", ["check", "compare", "run"])
+@pytest.mark.parametrize("command", ["compare", "run"])
 def test_commands_report_mistakes_in_the_order_of_the_file(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mistakes = {
@@ -136,13 +128,6 @@ def test_commands_report_mistakes_in_the_order_of_the_file(command, tmp_path, mo
     assert [line.split(": ")[1] for line in problems] == wheres
     numbers = [int(line.split(":")[1]) for line in problems]
     assert numbers == sorted(numbers) and not (tmp_path / "reports").exists()
-
-
-def test_python_callers_get_the_same_lines(alone):
-    names = ("a word for a number", "a cohort above the clients")
-    with pytest.raises(ScenarioError) as refusal:
-        fedsim.run(planted(*names))
-    assert set(str(refusal.value).splitlines()) == alone(names[0]) | alone(names[1])
 
 
 @pytest.mark.parametrize(
@@ -170,12 +155,8 @@ def test_bad_files_without_other_mistakes_are_a_data_error(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong.csv").write_text("a,b\n1,2\n")
     trace = {"kind": "trace", "path": "wrong.csv"}
-    scenario = {
-        **SOUND,
-        "fleet": {"speed": trace},
-        "wire": [],
-        "cohort": {"kind": "listed", "path": "wrong.csv"},
-    }
+    listed = {"kind": "listed", "path": "wrong.csv"}
+    scenario = {**SOUND, "fleet": {"speed": trace}, "wire": [], "cohort": listed}
     del scenario["compare"]
     path = written(tmp_path, scenario)
     done = CliRunner().invoke(cli, ["check", path])
@@ -197,13 +178,11 @@ def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
 @pytest.mark.long
 def test_options_replace_what_the_file_compares(tmp_path):
     path = written(tmp_path, SOUND)
-    done = CliRunner().invoke(
-        cli, ["check", path, "--methods", "fedavg,krum(f=30)", "--vary", "rounds=1,0"]
-    )
-    message = str(done.exception)
-    assert "--methods: krum(f=30): server[1].f: krum needs at least 63 reporting clients" in message
-    assert done.exit_code
-    done = CliRunner().invoke(cli, ["check", path, "--methods", "fedavg,krum"])
-    assert "krum: method.f: is missing; write krum(f=...)" in str(done.exception)
-    done = CliRunner().invoke(cli, ["check", path, "--vary", "rounds=1,-1"])
-    assert "--vary: rounds=-1: should be an integer of at least 0" in str(done.exception)
+    of_methods = "--methods: krum(f=30): server[1].f: krum needs at least 63 reporting clients"
+    for options, said in (
+        (["--methods", "fedavg,krum(f=30)", "--vary", "rounds=1,0"], of_methods),
+        (["--methods", "fedavg,krum"], "krum: method.f: is missing; write krum(f=...)"),
+        (["--vary", "rounds=1,-1"], "--vary: rounds=-1: should be an integer of at least 0"),
+    ):
+        done = CliRunner().invoke(cli, ["check", path, *options])
+        assert done.exit_code and said in str(done.exception)

@@ -80,7 +80,6 @@ def test_a_title_is_the_files_own_and_changes_no_run(folder):
     ("text", "said"),
     [
         ("rounds: no", "2:9: rounds: should be an integer"),
-        ("server: {1: {trim: 3}}", "2:9: server: should be a list"),
         ("client: {epochs: 1, steps: 2}", "2:9: client: steps and epochs are both"),
         ("client: {optimizer: adam, momentum: 0.5}", "2:27: client.momentum: is short"),
         ("extends: base.yaml", "2:1: extends: this key is given twice"),
@@ -95,9 +94,7 @@ def test_mistakes_in_the_scenario_are_reported_at_its_lines(folder, text, said):
     ("old", "new", "message"),
     [
         ("rounds: 2", "rouns: 2", "base.yaml:2:1: rouns: unknown key; did you mean 'rounds'?"),
-        ("alpha: 0.5", "alpha: -1", "base.yaml:6:39: data.partition.alpha: should be"),
         ("kind: dirichlet", "kind: diriclet", "base.yaml:6:21: data.partition.kind: no partition"),
-        ("model: mlp", "model: mpl", "base.yaml:7:8: model"),
         ("trim: 2", "trim: x", "base.yaml:9:51: server[1].trim: should be"),
         ("name: base", "name: [", "base.yaml:3:5: not YAML"),
         ("clients: 10", "clients: 10\n  clients: 11", "base.yaml:6:3: data.clients: this key is"),
@@ -131,17 +128,14 @@ REFUSED = {  # how it is refused -> what `extends` says
 }
 
 
-@pytest.mark.parametrize("said", REFUSED)
-def test_a_base_is_one_file_in_the_scenario_s_folder(folder, said):
+def test_a_base_is_one_text_in_the_scenario_s_folder(folder):
     inner = folder / "inner"
     inner.mkdir()
     (inner / "link.yaml").symlink_to(folder / "base.yaml")
-    for name in REFUSED[said]:
-        (inner / "child.yaml").write_text(f"extends: {name}\nname: x\ndata: digits\n")
-        assert said in refusal(inner / "child.yaml"), name
-
-
-def test_a_missing_or_binary_base_is_refused(folder):
+    for said, names in REFUSED.items():
+        for name in names:
+            (inner / "child.yaml").write_text(f"extends: {name}\nname: x\ndata: digits\n")
+            assert said in refusal(inner / "child.yaml"), name
     (folder / "child.yaml").write_text("extends: bade.yaml\n")
     with pytest.raises(MissingFileError, match=r"did you mean base\.yaml"):
         read(folder / "child.yaml")
@@ -160,9 +154,8 @@ def test_a_method_changes_the_sections_of_the_base(folder):
 
     (folder / "of.yaml").write_text("extends: child.yaml\nserver: [median]\n")
     child(folder, "method: fedavgm\n")
-    assert "in method fedavgm (child.yaml, line 2); name a method here, or write method: null" in (
-        refusal(folder / "of.yaml")
-    )
+    said = "in method fedavgm (child.yaml, line 2); name a method here, or write method: null"
+    assert said in refusal(folder / "of.yaml")
     (folder / "of.yaml").write_text("extends: child.yaml\nserver: [median]\nmethod: null\n")
     assert [link["kind"] for link in read(folder / "of.yaml").resolved()["server"]] == ["median"]
 
@@ -173,9 +166,8 @@ def test_set_is_applied_after_the_base(folder):
     assert "extends: the base is merged in before --set" in refusal(path, "extends=iid")
     path = child(folder, "fleet: {malicious: {share: 0.1}}\n")
     (folder / "base.yaml").write_text(f"{BASE}fleet: {{malicious: {{count: 2, per: round}}}}\n")
-    assert read(path).resolved()["fleet"]["malicious"] == {
-        "share": 0.1, "count": None, "ids": None, "per": "round"
-    }  # fmt: skip
+    merged = {"share": 0.1, "count": None, "ids": None, "per": "round"}
+    assert read(path).resolved()["fleet"]["malicious"] == merged
 
 
 @pytest.mark.long
@@ -216,19 +208,13 @@ def test_a_record_needs_no_base(folder):
 
 
 @pytest.mark.long
-def test_check_prints_the_resolved_scenario(folder):
+def test_check_and_new_support_extends(folder):
     child(folder, "rounds: 5\n")
     done = fedsim("check child.yaml --resolved --set client.lr=0.5", folder)
     assert done.returncode == 0 and done.stdout.startswith("# child.yaml extends base.yaml\n")
     values = yaml.safe_load(done.stdout)
     assert (values["rounds"], values["client"]["lr"], values["client"]["mu"]) == (5, 0.5, 0.1)
     assert read(values).resolved() == values
-    plain = fedsim("check child.yaml --resolved --json --set client.lr=0.5", folder)
-    assert json.loads(plain.stdout) == values
-
-
-@pytest.mark.long
-def test_new_supports_extends(folder):
     assert fedsim("new mine --extends base.yaml", folder).returncode == 0
     assert read(folder / "mine.yaml").resolved()["client"]["mu"] == 0.1
     done = fedsim("new other --extends bas", folder)

@@ -35,13 +35,11 @@ STYLE = re.compile(r"\x1b\[[0-9;]*m")
 def printed(tmp_path, monkeypatch, capsys):
     """A function from a text, the options `--set` and the environment to what an error prints."""
     monkeypatch.chdir(tmp_path)
-    for name in ("FORCE_COLOR", "NO_COLOR"):
-        monkeypatch.delenv(name, raising=False)
 
-    def of(text: str, *edits: str, **environment: str) -> str:
+    def of(text: str, *edits: str, FORCE_COLOR: str = "", NO_COLOR: str = "") -> str:
         (tmp_path / "x.yaml").write_text(text, encoding="utf-8")
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("FORCE_COLOR", FORCE_COLOR)
+        monkeypatch.setenv("NO_COLOR", NO_COLOR)
         with pytest.raises(ScenarioError) as refused:
             read("x.yaml", edits)
         assert print_error(refused.value, "") == 2
@@ -50,17 +48,11 @@ def printed(tmp_path, monkeypatch, capsys):
     return of
 
 
-def test_every_mistake_is_shown_in_its_line(printed):
-    assert STYLE.sub("", printed(TEXT, FORCE_COLOR="1")) == LINES
-
-
-def test_colours_can_be_turned_off(printed):
-    assert "\x1b[1;31m" in printed(TEXT, FORCE_COLOR="1")
+def test_every_mistake_is_shown_in_its_line_and_colours_can_be_turned_off(printed):
+    assert printed(TEXT) == "".join(re.findall(r"x\.yaml.*\n", LINES))  # in a pipe
+    shown = printed(TEXT, FORCE_COLOR="1")
+    assert STYLE.sub("", shown) == LINES and "\x1b[1;31m" in shown
     assert "[1;31m" not in printed(TEXT, FORCE_COLOR="1", NO_COLOR="1")
-
-
-def test_in_a_pipe_a_mistake_is_one_line(printed):
-    assert printed(TEXT) == "".join(re.findall(r"x\.yaml.*\n", LINES))
 
 
 def test_a_mistake_in_an_option_has_no_line(printed):

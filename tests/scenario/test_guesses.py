@@ -9,6 +9,7 @@ import csv
 import functools
 import inspect
 import json
+import re
 
 import pytest
 import yaml
@@ -135,21 +136,14 @@ def is_led(answer: str, line: str) -> bool:
 # ---- the table of synonyms
 
 
-def ids(synonym: Synonym) -> str:
-    return f"{synonym.where} {synonym.typed}"
-
-
 def flags(name: str) -> set[str]:
-    command = every_command()[name]
-    return {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}
+    parameters = every_command()[name].params
+    return {flag for p in parameters for flag in (*p.opts, *p.secondary_opts)}
 
 
-def test_no_synonym_is_listed_twice():
+def test_no_synonym_is_listed_twice_and_the_target_of_each_exists():
     places = [(plain(s.typed), s.where) for s in synonyms() if s.where != "parameter"]
     assert len(places) == len(set(places))
-
-
-def test_the_target_of_every_synonym_exists():
     every = set().union(*map(flags, every_command()))
     explained = {*names(), *every_command()}
     every_factory = [factory for kinds in FAMILIES.values() for factory in kinds.values()]
@@ -195,18 +189,13 @@ def is_link(text: str, family: str) -> bool:
         links = text.replace(" or ", ", ").split(", ") if "(" not in text else [text]
     for link in links:
         values = yaml.safe_load(link) if link.startswith("{") else call_of(link)
-        families = [family] if family else list(FAMILIES)
-        if family == "stage":
-            families = ["stage", "aggregate_stage", "rule"]
-        factories = [
-            FAMILIES[name].get(ALIASES.get(values["kind"], values["kind"])) for name in families
-        ]
-        known = [
-            set(parameters(factory)) | {"kind", "lr", "path", "loss", "nesterov"}
-            for factory in factories
-            if factory is not None
-        ]
-        if not any(set(values) <= names for names in known):
+        families = {"": FAMILIES, "stage": ("stage", "aggregate_stage", "rule")}.get(
+            family, [family]
+        )
+        kind = ALIASES.get(values["kind"], values["kind"])
+        factories = [FAMILIES[name][kind] for name in families if kind in FAMILIES[name]]
+        given = set(values) - {"kind", "lr", "path", "loss", "nesterov"}
+        if not any(given <= set(parameters(factory)) for factory in factories):
             return False
     return True
 
@@ -223,24 +212,18 @@ def test_a_synonym_gives_way_to_a_kind_of_its_name(monkeypatch):
     assert in_words(waits, "dp").startswith("fedper is a method")
 
 
-# ---- explain
-
-
 @pytest.mark.long
 def test_every_key_column_file_exit_code_and_command_is_explained(desk):  # noqa: F811
-    columns = {
-        name for value in vars(tables).values() if isinstance(value, tuple) for name in value
-    } - {*tables.COMPUTED}
+    tuples = [value for value in vars(tables).values() if isinstance(value, tuple)]
+    columns = set().union(*tuples) - {*tables.COMPUTED}
     shown = {".".join(path) for path in keys()}
     assert {"client.lr", "data.partition.alpha", "server.lr.alpha", "client.weight_decay"} <= shown
     files = (*meanings()["files"], *meanings()["tables"])
     for name in (*shown, *columns, *files, *map(str, EXIT_CODES), "exit"):
         explained = explanations(name)
         assert json.loads(json.dumps(explained))
-        assert all(
-            meaning["parameters"] or meaning.get("entries") or meaning.get("summary")
-            for meaning in explained
-        )
+        for meaning in explained:
+            assert meaning["parameters"] or meaning.get("entries") or meaning.get("summary")
     for words in every_command():
         name = words.split()[-1].lstrip("-")
         explained = fedsim(f"explain command/{name}", desk).stdout
@@ -260,17 +243,11 @@ def test_a_name_with_two_meanings_is_asked_for_by_family():
         explanations("key/krum")
 
 
-# ---- short options
-
-
 def test_short_options_exist_wherever_the_long_ones_do():
     for name in every_command():
         known = flags(name)
         assert ("--out" in known) == ("-o" in known) and ("--set" in known) == ("-s" in known), name
     assert "--device" in flags("check")
-
-
-# ---- calls
 
 
 def test_calls_may_replace_mappings_and_set_changes_their_arguments():
@@ -282,9 +259,7 @@ def test_calls_may_replace_mappings_and_set_changes_their_arguments():
     assert scenario.resolved()["data"]["partition"] == partition
     changed = edited(scenario.document, "server[0].f=2")
     assert changed.values["server"][0] == {"kind": "krum", "f": 2}
-
-
-def test_text_that_only_looks_like_a_call_stays_text():
+    # What only looks like a call stays text.
     values = {"name": "x", "data": {"kind": "csv", "path": "a (1).csv", "target": "price (USD)"}}
     assert read(values).resolved()["data"]["target"] == "price (USD)"
 
@@ -292,16 +267,12 @@ def test_text_that_only_looks_like_a_call_stays_text():
 # ---- the client of most papers
 
 
-LONG = {"optimizer": {"kind": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}}
 SHORT = {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}
-
-
+LONG = {"optimizer": {"kind": "sgd", **SHORT}}
 NOTHING = {"momentum": None, "nesterov": False, "weight_decay": 0.0}
 
 
-@pytest.mark.parametrize(
-    "client", [{}, {"kind": "fedprox", "mu": 0.1}, {"kind": "scaffold"}], ids=str
-)
+@pytest.mark.parametrize("client", [{}, {"kind": "fedprox", "mu": 0.1}], ids=str)
 def test_the_short_form_is_resolved_into_the_long_one(client):
     scenarios = {"name": "x", "data": "digits"}
     forms = (SHORT, LONG, {}, NOTHING)
@@ -313,14 +284,11 @@ def test_the_short_form_is_resolved_into_the_long_one(client):
 
 def test_a_method_keeps_the_short_form_of_the_file():
     document = parse(written("client: {lr: 0.5, momentum: 0.9}"), "s.yaml")
-    resolved = read(document, method="fedprox(mu=0.1)").resolved()
-    assert resolved["client"]["kind"] == "fedprox"
-    assert resolved["client"]["optimizer"]["momentum"] == 0.9
+    client = read(document, method="fedprox(mu=0.1)").resolved()["client"]
+    assert (client["kind"], client["optimizer"]["momentum"]) == ("fedprox", 0.9)
 
 
-@pytest.mark.parametrize(
-    "form", ["{momentum: 0.1}", "{optimizer: {kind: sgd, momentum: 0.1}}", "{}"]
-)
+@pytest.mark.parametrize("form", ["{momentum: 0.1}", "{optimizer: {kind: sgd}}", "{}"])
 def test_set_changes_either_form(form):
     document = parse(written(f"client: {form}"), "s.yaml")
     for edit in ("client.momentum=0.5", "client.momentum=0.3"):
@@ -334,8 +302,7 @@ def test_short_and_long_form_together_are_refused_with_both_lines():
     with pytest.raises(ScenarioError) as error:
         read(parse(text, "s.yaml"))
     first, second = str(error.value).splitlines()
-    assert first.startswith("s.yaml:7:3: client.momentum: is short for")
-    assert "of line 6; keep one" in first
+    assert re.match(r"s.yaml:7:3: client.momentum: is short for .*of line 6; keep one", first)
     assert second.startswith("s.yaml:8:3: client.nesterov: is short for")
     with pytest.raises(ScenarioError, match=r"client\.momentum: is short for .* keep one of them"):
         read(parse(written("client: {momentum: 0.9}"), "s.yaml"), ("client.optimizer=adam",))

@@ -1,7 +1,6 @@
 """Mistakes and attacks: one right line for each, and nothing executed."""
 
 import contextlib
-import json
 import re
 import shutil
 import subprocess
@@ -45,15 +44,8 @@ def said(mistake: Mistake, folder: Path) -> list[str]:
         with numerics(scenario) as devices:
             build(scenario, devices=devices[:1])
     except (ScenarioError, DataError) as error:
-        return [
-            line.replace(f"{study}/", "").replace(str(study), "FOLDER")
-            for line in str(error).splitlines()
-        ]
+        return str(error).replace(f"{study}/", "").replace(str(study), "FOLDER").splitlines()
     return []
-
-
-def test_there_are_at_least_150_mistakes():
-    assert len(MISTAKES) >= 150 and len({mistake.title for mistake in MISTAKES}) == len(MISTAKES)
 
 
 @if_all_installed
@@ -62,12 +54,10 @@ def test_every_mistake_gets_its_line(mistake, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     lines = said(mistake, tmp_path)
-    cut = [
-        line[: len(wanted) - 1] + "…" if wanted.endswith("…") else line
-        for line, wanted in zip(lines, mistake.lines)
-    ]
-    assert cut + lines[len(cut) :] == mistake.lines
-    for line in lines:
+    assert len(lines) == len(mistake.lines)
+    for line, wanted in zip(lines, mistake.lines, strict=True):
+        is_start = wanted.endswith("…")
+        assert line.startswith(wanted[:-1]) if is_start else line == wanted
         assert line.isprintable() and len(line) <= 300
         assert mistake.edits or re.match(r"s\.yaml:\d+:\d+: |wages\.csv: |FOLDER: ", line)
 
@@ -81,11 +71,10 @@ def contents(folder: Path, but: Path) -> dict[str, object]:
     for path in folder.rglob("*"):
         if path == but or but in path.parents:
             continue
-        kind = "link" if path.is_symlink() else "file" if path.is_file() else "other"
-        files[str(path)] = (
-            kind,
-            path.read_bytes() if kind == "file" else path.is_symlink() and path.readlink(),
-        )
+        if path.is_symlink():
+            files[str(path)] = path.readlink()
+        else:
+            files[str(path)] = path.read_bytes() if path.is_file() else "other"
     return files
 
 
@@ -153,24 +142,12 @@ def test_a_hostile_run_directory_is_refused(name, sound, tmp_path, monkeypatch):
     assert refused(lambda: act(out), out)
 
 
-# -------------------------------------------------------------------------------------- the command
-
-
-def command(*words, cwd: Path) -> subprocess.CompletedProcess:
-    """`fedsim` as a user starts it."""
-    words = [sys.executable, "-m", "fedsim.cli", *map(str, words)]
-    return subprocess.run(words, capture_output=True, text=True, cwd=cwd, timeout=60)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "code"),
     [
         ("scenario: a tag that calls a function", 2),
-        ("scenario: a pipe", 2),
         ("scenario: terminal commands, escaped", 2),
-        ("scenario: an absolute path", 2),
-        ("place: a link to a secret", 2),
         ("archive: an array of objects", 3),
         ("table: terminal commands for columns", 3),
     ],
@@ -181,30 +158,9 @@ def test_a_command_refuses_in_one_line_and_writes_nothing(name, code, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     ATTACKS[name](folder)
     before = contents(tmp_path, folder)
-    done = command("run", folder / "s.yaml", cwd=tmp_path / "elsewhere")
+    words = [sys.executable, "-m", "fedsim.cli", "run", str(folder / "s.yaml")]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path / "elsewhere")
     assert done.returncode == code, done.stderr
     assert done.stdout == "" and "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1 and done.stderr[:-1].isprintable()
     assert contents(tmp_path, folder) == before and not canary(folder).exists()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "code", "words"),
-    [
-        ("commits that are pickles, resumed", 7, ("--resume",)),
-        ("commits in a folder of somebody else's", 4, ("--resume",)),
-        ("a lock that is a link", 4, ("--force",)),
-        ("a record that is a bomb of brackets", 4, ("--resume",)),
-    ],
-)
-def test_a_command_refuses_a_hostile_run_directory(name, code, words, sound, tmp_path):
-    out = shutil.copytree(sound, tmp_path / "run")
-    (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
-    PLANTED[name][0](out)
-    before = contents(tmp_path, out)
-    done = command("run", tmp_path / "s.yaml", "--out", out, *words, cwd=tmp_path)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    assert all(line.isprintable() for line in done.stderr.splitlines())
-    assert contents(tmp_path, out) == before and not canary(out).exists()

@@ -19,6 +19,7 @@ import fedsim
 from fedsim import limits
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import remarks
 from fedsim.assemble.memory import run_footprint
 from fedsim.cli import cli
 from fedsim.engine.footprint import largest_value_bytes
@@ -26,33 +27,24 @@ from fedsim.errors import OutOfMemoryError, ScenarioError, exit_code
 from fedsim.limits import MAX_INTEGER, memory_limit, require_memory
 from fedsim.machine import memory_now
 from fedsim.scenario import read
-from fedsim.study.grid import MAX_CELLS, axes_of, combinations_of
+from fedsim.study.grid import MAX_CELLS, axes_of, combinations_of, design_of
 
 LARGE = {  # --set -> (where the line puts it, exit code)
     "model={kind: mlp, hidden: [1000000000]}": ("model", 8),
     "model={kind: mlp, hidden: [100000000000000000]}": ("model.hidden[0]", 2),
-    "model={kind: mlp, hidden: [2000000000, 2000000000]}": ("model", 8),
     "model={kind: cnn, kernel: 1000000000}": ("model", 2),
-    "model={kind: char_lstm, width: 1000000000}": ("model", 8),
     "model={kind: char_gru, layers: 1000000000}": ("model.layers", 2),
-    "model={kind: transformer, heads: 1, width: 1000000000}": ("model", 8),
     "client.epochs=1000000000000000": ("client.epochs", 2),
     "client.epochs=1000000000": ("client.epochs", 8),
-    "client.steps=100000000000000000": ("client.steps", 2),
-    "client.steps=1000000000": ("client.steps", 8),
-    "numerics.lanes=1000000000000": ("numerics.lanes", 2),
     "numerics.lanes=1000000000": ("numerics.lanes", 8),
     "numerics.block=1000000000": ("numerics.block", 8),
     "rounds=1000000000": ("rounds", 8),
     "rounds=1000000000000": ("rounds", 2),
-    "evaluate.every=10000000000": ("evaluate.every", 2),
     "cohort={kind: weighted, size: 1000000000}": ("cohort", 8),
     "cohort={kind: uniform, size: 1000000000}": ("cohort.size", 2),
     "data.clients=1000000000": ("data.clients", 8),
     "data={kind: gaussian_blobs, samples: 1000000000}": ("data", 8),
-    "data={kind: gaussian_blobs, shape: [100000, 100000, 100000]}": ("data", 8),
     "data={kind: synthetic, clients: 1000000000}": ("data", 8),
-    "data={kind: synthetic, multiple: 1000000000}": ("data", 8),
     "data={kind: leaf_synthetic, classes: 1000000000}": ("data", 8),
     "data={kind: linear_regression, samples: 1000000000}": ("data", 8),
     "data={kind: quadratics, features: 1000000}": ("data", 8),
@@ -68,7 +60,7 @@ LARGE = {  # --set -> (where the line puts it, exit code)
 def test_values_that_do_not_fit_are_refused_in_one_line_at_their_place(edit):
     where, code = LARGE[edit]
     data = TINY["data"]
-    if any(kind in edit for kind in ("cnn", "char_", "transformer")):
+    if any(kind in edit for kind in ("cnn", "char_")):
         data = {**data, "shape": [4, 4, 1]}
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with confined(3 << 30), pytest.raises(ScenarioError) as refused:
@@ -82,21 +74,8 @@ def test_values_that_do_not_fit_are_refused_in_one_line_at_their_place(edit):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident < 1 << 20  # kB
 
 
-@pytest.mark.long
 def test_a_batch_is_at_most_as_wide_as_the_largest_client():
-    """A batch of 16 million has the bits of one of the client's size, without the padding."""
-    with confined(3 << 30):
-        huge = fedsim.run({**TINY, "client": {"batch": 10**9, "epochs": 1}})
-    size = int(huge.clients.samples.max())
-    fitting = fedsim.run({**TINY, "client": {"batch": size, "epochs": 1}})
-    assert huge.rounds.equals(fitting.rounds)
-    for one, other in zip(
-        jax.tree.leaves(huge.model()), jax.tree.leaves(fitting.model()), strict=True
-    ):
-        assert np.array_equal(one, other)
-
-
-def test_drop_last_keeps_the_only_batch_of_clients_below_the_batch():
+    """And `drop_last` keeps the only batch of clients that have fewer samples."""
     plans = []
     for batch in (10**9, 16):
         scenario = read({**TINY, "client": {"batch": batch, "epochs": 3, "drop_last": True}})
@@ -139,10 +118,8 @@ def test_the_counted_shapes_are_those_of_the_first_block():
 
 def test_the_largest_value_of_a_program_is_found():
     inner = jax.jit(lambda x: (x[:, None] * x[None]).sum())
-    assert (
-        largest_value_bytes(lambda x: inner(x) + 1, jax.ShapeDtypeStruct((1000,), np.float32))
-        == 4_000_000
-    )
+    x = jax.ShapeDtypeStruct((1000,), np.float32)
+    assert largest_value_bytes(lambda x: inner(x) + 1, x) == 4_000_000
 
 
 def test_the_memory_limit_is_at_most_that_of_the_machine():
@@ -150,9 +127,8 @@ def test_the_memory_limit_is_at_most_that_of_the_machine():
     assert 1 << 28 < whole < 1 << 50
     with confined(1 << 29):
         assert memory_limit() < min(whole, memory_now() + (2 << 29))
-    with pytest.raises(
-        OutOfMemoryError, match=r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"
-    ):
+    said = r"needs 1e\+24 MB \(a 1e\+24 MB\), and this process may hold"
+    with pytest.raises(OutOfMemoryError, match=said):
         require_memory(a=10**30, b=3)
 
 
@@ -175,22 +151,20 @@ def test_the_limits_of_a_control_group_and_its_parents_count(monkeypatch):
 
 def test_a_grid_is_counted_before_it_is_expanded():
     many = {f"client.a{i}": list(range(29)) for i in range(8)}
-    with (
-        confined(1 << 30),
-        pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MAX_CELLS}"),
-    ):
+    said = f"= 500246412961 combinations.*at most {MAX_CELLS}"
+    with confined(1 << 30), pytest.raises(ScenarioError, match=said):
         combinations_of(many)
+    scenario = read(TINY, ("seeds=10000",))
     with pytest.raises(ScenarioError, match=r"10000 x 20 x 1 x 1 = 200000 combinations"):
-        fedsim.compare(TINY, ["fedavg"], vary={"client.lr": list(range(20))}, seeds=10_000)
+        design_of(scenario, ["fedavg"], vary={"client.lr": list(range(20))})
     assert len(combinations_of({"a": list(range(100)), "b": list(range(100))})) == MAX_CELLS
     assert list(axes_of(many)) == list(many)
 
 
-@pytest.mark.parametrize("option", [["--seeds", "1000000000"], ["--set", "seeds=1000000000000"]])
-def test_too_many_seeds_are_refused(option, tmp_path):
+def test_too_many_seeds_are_refused(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(TINY))
-    done = CliRunner().invoke(cli, ["run", str(path), *option])
+    done = CliRunner().invoke(cli, ["run", str(path), "--seeds", "1000000000"])
     assert isinstance(done.exception, ScenarioError)
     assert "seeds are too many; at most 10000" in str(done.exception)
 
@@ -205,11 +179,9 @@ SUPPLIED = {**TINY, "rounds": 1, "data": {"kind": "supplied", "clients": 2, "tes
     ("arrays", "line"),
     [
         ({"x": X, "y": np.int64(1)}, "y: a single number; expected an array with a row for"),
-        ({"x": np.float32(1), "y": Y}, "x: a single number; expected an array with a row for"),
         ({"x": X[:, :0], "y": Y}, r"x: samples of shape \(0,\) hold no numbers"),
         ({"x": X[:0], "y": Y[:0]}, "x: no samples"),
         ({"x": X, "y": np.zeros((12, 0))}, r"y: samples of shape \(0,\) hold no numbers"),
-        ({"x": X, "y": Y, "x_test": X, "y_test": np.int64(1)}, "y_test: a single number"),
         ({"x": X, "y": Y, "x_test": X[:0], "y_test": Y}, "x_test has 0 rows, but y_test has 12"),
     ],
 )
@@ -217,9 +189,8 @@ def test_samples_without_numbers_are_refused_in_one_line(arrays, line, tmp_path)
     with pytest.raises(fedsim.DataError, match=f"^{line}"):
         fedsim.run(SUPPLIED, data=fedsim.Arrays(**arrays))
     np.savez(tmp_path / "w.npz", **arrays)
-    (tmp_path / "s.yaml").write_text(
-        yaml.safe_dump({**TINY, "data": {"kind": "npz", "path": "w.npz", "clients": 2}})
-    )
+    stored = {**TINY, "data": {"kind": "npz", "path": "w.npz", "clients": 2}}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(stored))
     with pytest.raises(fedsim.DataError, match=rf"w.npz: {line}"):
         fedsim.run(tmp_path / "s.yaml")
 
@@ -228,9 +199,8 @@ def test_samples_without_numbers_are_refused_in_one_line(arrays, line, tmp_path)
 def test_an_empty_test_set_counts_as_none():
     """Whatever its type and its samples' shape are."""
     plain = fedsim.run(SUPPLIED, data=fedsim.Arrays(X, Y))
-    for x_test, y_test in ((X[:0], Y[:0]), (np.zeros(0), np.zeros(0))):
-        empty = fedsim.run(SUPPLIED, data=fedsim.Arrays(X, Y, x_test=x_test, y_test=y_test))
-        assert empty.rounds.equals(plain.rounds)
+    data = fedsim.Arrays(X, Y, x_test=np.zeros(0), y_test=np.zeros(0))
+    assert fedsim.run(SUPPLIED, data=data).rounds.equals(plain.rounds)
 
 
 @pytest.mark.parametrize(
@@ -245,8 +215,10 @@ def test_an_empty_test_set_counts_as_none():
     ids=["of training", "of the test set"],
 )
 def test_labels_that_are_missing_from_one_set_are_remarked_on(data, remark):
-    with pytest.warns(UserWarning, match=remark):
-        fedsim.run({**SUPPLIED, "rounds": 0}, data=data)
+    scenario = read(SUPPLIED)
+    with numerics(scenario) as devices:
+        (said,) = remarks(build(scenario, devices=devices[:1], data=data))
+    assert said.startswith(remark)
 
 
 # ---------------------------------------------------------------------------- every number there is
@@ -266,17 +238,11 @@ def test_extremes_of_every_number_are_run_or_refused(family):
 
     A fixed share of them is tried, or all with FEDSIM_WHOLE=1.
     """
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-    }
-    words = [sys.executable, "-m", "hostile.numbers", family, "1" if WHOLE else "59"]
+    paths = f"{TESTS.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    environment = {**os.environ, "PYTHONPATH": paths}
+    words = [sys.executable, "-m", "hostile.numbers", family, "1" if WHOLE else "131"]
     done = subprocess.run(words, cwd=TESTS, env=environment, capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0, (
-        f"died at {done.stderr.splitlines()[-1]}, with {SPACE} bytes of address space"
-    )
-    assert not lines[:-1], "\n".join(
-        f"{line['case']}: {line['what']} ({line['at']})" for line in lines[:-1]
-    )
+    assert done.returncode == 0, f"died at {done.stderr.splitlines()[-1]}, with {SPACE} bytes"
+    assert not lines[:-1], "\n".join(map(str, lines[:-1]))
     assert sum(lines[-1]["came to"].values()) >= (10 if WHOLE else 1)

@@ -75,9 +75,8 @@ def judged(content: bytes, path) -> str:
         for line in lines:
             position = re.match(r"f\.yaml(?::(\d+):(\d+))?: ", line.replace(str(path), "f.yaml"))
             assert position and line.isprintable() and len(line) < 330 + len(str(path)), line
-            assert (1 <= int(position[1]) <= last) if position[1] else re.search(PLACELESS, line), (
-                line
-            )
+            is_in_file = position[1] and 1 <= int(position[1]) <= last
+            assert is_in_file or (not position[1] and re.search(PLACELESS, line)), line
         return "refused"
     finally:
         assert time.thread_time() - began < 5  # a hang, not a slow machine

@@ -13,7 +13,7 @@ from fedsim.errors import ScenarioError
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SCENARIO = {
     "name": "mine",
-    "rounds": 2,
+    "rounds": 1,
     "data": {"kind": "two_points", "clients": 5},
     "model": "signs",
     "client": {"kind": "decayed", "strength": 0.0, "lr": 0.5, "batch": "full", "steps": 2},
@@ -34,19 +34,16 @@ def test_plugins_may_be_clients_rules_stages_attacks_data_and_models(mine):
     plain = model(client={"kind": "sgd", "lr": 0.5, "batch": "full", "steps": 2})
     np.testing.assert_array_equal(model(), plain)
     assert np.abs(model(client={**SCENARIO["client"], "strength": 1.0}) - plain).max() > 1e-3
-    np.testing.assert_allclose(
-        model(rounds=1, server=["halve", "mean"]), model(rounds=1) / 2, rtol=1e-6
-    )
-    np.testing.assert_array_equal(
-        model(wire=["silence"], fleet={"malicious": 1.0}), np.zeros((3, 2))
-    )
+    halved = model(server=["halve", "mean"])
+    np.testing.assert_allclose(halved, plain / 2, rtol=1e-6)
+    silent = model(wire=["silence"], fleet={"malicious": 1.0})
+    np.testing.assert_array_equal(silent, np.zeros((3, 2)))
 
 
 def test_plugins_work_on_a_user_s_own_stack(mine):
     assert fedsim.aggregate("loudest", [[1.0], [-3.0], [2.0]]).tolist() == [-3.0]
-    assert fedsim.aggregate(
-        {"kind": "loudest", "scale": 2}, [[1.0], [-3.0]], weights=[1, 0]
-    ).tolist() == [2.0]
+    scaled = {"kind": "loudest", "scale": 2}
+    assert fedsim.aggregate(scaled, [[1.0], [-3.0]], weights=[1, 0]).tolist() == [2.0]
     arrived, sent = fedsim.transmit("silence", np.ones((3, 2)), malicious=[1])
     assert arrived.tolist() == [[1, 1], [0, 0], [1, 1]] and sent.tolist() == [8, 8, 8]
 
@@ -58,12 +55,19 @@ def test_hyper_parameters_are_checked_by_the_signature(mine):
         fedsim.aggregate({"kind": "loudest", "scal": 2}, [[1.0]])
 
 
-def test_data_among_hyper_parameters_are_refused_with_their_place():
+def test_what_cannot_be_registered_is_refused_with_the_reason():
     with pytest.raises(fedsim.compose.RegistrationError, match="the function that the factory ret"):
 
         @fedsim.partition
         def shuffled(rng, labels):
             return labels
+
+    taken = r"already defined in fedsim\.rules\.mean"
+    with pytest.raises(fedsim.compose.RegistrationError, match=taken):
+
+        @fedsim.rule
+        def mean():
+            return lambda updates, context: updates.delta
 
 
 def test_a_model_kind_that_returns_a_network_is_told_what_to_return(monkeypatch):
@@ -77,25 +81,12 @@ def test_a_model_kind_that_returns_a_network_is_told_what_to_return(monkeypatch)
         programs.registered_model(Bare(), (4,), 10, (), None)  # pyright: ignore
 
 
-def test_names_cannot_be_taken_twice():
-    with pytest.raises(
-        fedsim.compose.RegistrationError, match=r"already defined in fedsim\.rules\.mean"
-    ):
-
-        @fedsim.rule
-        def mean():
-            return lambda updates, context: updates.delta
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("import fedsim\ndef broken(:\n", "line 2: invalid syntax"),
         ("x = 1\ny = x / 0\n", "own.py, line 2: ZeroDivisionError: division by zero"),
-        (
-            "import fedsim\n\n@fedsim.rule\ndef r(a=1):\n    return None\n",
-            "'a' needs a type annotation",
-        ),
+        ("import fedsim\n\n@fedsim.rule\ndef r(a=1): ...\n", "'a' needs a type annotation"),
     ],
 )
 def test_a_plugin_that_fails_is_reported_in_one_line_with_its_place(text, message, tmp_path):
@@ -106,16 +97,11 @@ def test_a_plugin_that_fails_is_reported_in_one_line_with_its_place(text, messag
         assert message in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("plugin", "answer"),
-    [
-        ("nosuch", "no plug-in of that name is installed; the name of a file ends in .py"),
-        ("a/none.py", "there is no such file"),
-    ],
-)
-def test_a_plugin_that_is_not_there(plugin, answer):
-    with pytest.raises(ScenarioError, match=answer):
-        fedsim.enable(plugin)
+def test_a_plugin_that_is_not_there():
+    with pytest.raises(ScenarioError, match="no plug-in of that name is installed; the name"):
+        fedsim.enable("nosuch")
+    with pytest.raises(ScenarioError, match="there is no such file"):
+        fedsim.enable("a/none.py")
 
 
 @pytest.mark.long
@@ -128,7 +114,5 @@ def test_a_rule_that_fails_in_the_run_is_named_with_its_line(root, tmp_path):
     words = [sys.executable, "-m", "fedsim.cli", "run", str(root / "scenarios/iid.yaml"), *options]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert (
-        "wrong.py:6: AttributeError: 'Updates' object has no attribute 'nothing'; "
-        "traceback saved in" in done.stderr
-    )
+    said = "wrong.py:6: AttributeError: 'Updates' object has no attribute 'nothing'; traceback sav"
+    assert said in done.stderr

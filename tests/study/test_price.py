@@ -32,25 +32,23 @@ def found(means, base=(0.95, 0.95), p=0.01, metric="test_accuracy"):
 @pytest.mark.parametrize(
     ("means", "more", "headline"),
     [
-        pytest.param(
+        (
             {"a": (0.93, 0.70), "b": (0.90, 0.83)},
             {},
             "0 % malicious costs 2.0 points of test accuracy, 20 % malicious costs 12.0.",
-            id="the best method at each end",
         ),
-        pytest.param(
+        (
             {"a": (0.70, 0.93)},
             {},
             "20 % malicious costs 2.0 points of test accuracy, 0 % malicious costs 25.0.",
-            id="the cheaper end first",
         ),
-        pytest.param(
+        (
             {"a": (1.2, 1.5)},
             {"metric": "test_loss"},
             "0 % malicious costs 0.25 of test loss, 20 % malicious costs 0.55.",
-            id="no share",
         ),
     ],
+    ids=["the best method at each end", "the cheaper end first", "no share"],
 )
 def test_the_headline_says_what_both_ends_cost(means, more, headline):
     found_here = found(means, **more)

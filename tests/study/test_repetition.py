@@ -7,13 +7,9 @@ from fedsim.study.repetition import ROUNDING, repetition
 from fedsim.study.statistics import sign_flip
 
 
-def summary(scores, method="fedavg", metric="test_accuracy"):
-    rows = []
-    for seed, score in enumerate(scores):
-        rows.append(
-            {"method": method, "seed": seed, "metric": metric, "final": score, "diverged": 0}
-        )
-    return rows
+def summary(scores, method="fedavg"):
+    row = {"method": method, "metric": "test_accuracy", "diverged": 0}
+    return [{**row, "seed": seed, "final": score} for seed, score in enumerate(scores)]
 
 
 def test_rows_are_the_paired_tests_of_the_seeds_after_holm():

@@ -24,7 +24,7 @@ from fedsim.study.statistics import (
 RNG = np.random.default_rng(5)
 
 
-@pytest.mark.parametrize("n", [2, 3, 6, 10])
+@pytest.mark.parametrize("n", [2, 3, 6, 7])
 def test_paired_differences_match_scipy(n):
     a, b = RNG.normal(0.5, 0.1, n), RNG.normal(0.45, 0.1, n)
     result, test = paired(a, b, larger_is_better=True), stats.ttest_rel(a, b)
@@ -52,6 +52,7 @@ def test_equal_scores_have_a_difference_of_0():
     same = RNG.normal(size=7)
     result = paired(same, same, True)
     assert result == (7, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.5)
+    assert wilcoxon(np.zeros(8)) == 1.0 and wilcoxon(np.arange(1.0, 6)) is None
 
 
 @pytest.mark.parametrize("one", [[0.1 + 0.2, 0.7], [0.85, 0.95], [1e6 + 0.1, 3e6 + 0.1]])
@@ -67,15 +68,13 @@ def test_differences_below_rounding_count_as_0():
     steps = np.array([3, -1, -2, 4, -4]) / 359
     base = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
     result = paired(base + steps, base, True)
-    assert result.difference == 0.0
-    assert result.effect_size == 0.0
+    assert result.difference == result.effect_size == 0.0
     assert result.ci_low == -result.ci_high
     again = paired(base * (1 + 2e-16), base, True)
     assert again == paired(base, base, True)
     assert again.probability_of_improvement == 0.5
-    small = paired(
-        1e-7 * (base + steps), 1e-7 * base, False
-    )  # small numbers are not rounding errors
+    # Small numbers are not rounding errors.
+    small = paired(1e-7 * (base + steps), 1e-7 * base, False)
     assert small.effect_size == pytest.approx(0.0)
     assert small.ci_high == pytest.approx(1e-7 * result.ci_high)
 
@@ -98,15 +97,11 @@ def test_runs_that_diverged_count_as_the_worst():
     losses = scored([1.0, 2.0, float("nan")], [False, True, True], math.inf)
     assert losses.tolist() == [1.0, np.inf, np.inf]
     result = paired(losses, np.array([1.5, 1.5, np.inf]), False)
-    assert result.difference is None
-    assert result.ci_low is None
-    assert result.p_value == 1.0
+    assert (result.difference, result.ci_low, result.p_value) == (None, None, 1.0)
     assert result.probability_of_improvement == 0.5  # better once, worse once, equal once
 
 
-@pytest.mark.parametrize(
-    "p_values", [[0.5], [0.01, 0.04, 0.03], [0.2, 0.2, 0.9, 0.001], [1.0, 1.0]]
-)
+@pytest.mark.parametrize("p_values", [[0.5], [0.01, 0.04, 0.03], [0.2, 0.2, 0.9, 0.001]])
 def test_holm_matches_its_definition(p_values):
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     wanted, highest = [0.0] * len(p_values), 0.0
@@ -115,11 +110,6 @@ def test_holm_matches_its_definition(p_values):
         wanted[i] = highest
     assert holm(p_values) == wanted
     assert holm([None, *p_values]) == [None, *wanted]
-
-
-def test_wilcoxon_waits_for_six_pairs():
-    assert wilcoxon(np.arange(1.0, 6)) is None
-    assert wilcoxon(np.zeros(8)) == 1.0
 
 
 def test_interquartile_mean_profile_and_ranks_match_their_definitions():
@@ -132,10 +122,8 @@ def test_interquartile_mean_profile_and_ranks_match_their_definitions():
     assert stratified(np.array([[0.0, 1.0]])) == (0.0, 1.0)  # every seed is drawn again
     shares = profile(np.array([[0.1, 0.5], [0.5, 0.9]]), np.array([0.0, 0.4, 0.9]))
     assert shares.tolist() == [1.0, 0.75, 0.0]
-    assert ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False).tolist() == [
-        [1.0, 1.5],
-        [2.0, 1.5],
-    ]
+    ranked = ranks(np.array([[1.0, 2.0], [3.0, 2.0]]), larger_is_better=False)
+    assert ranked.tolist() == [[1.0, 1.5], [2.0, 1.5]]
 
 
 @pytest.mark.parametrize("n", [6, 7, 10, 15])

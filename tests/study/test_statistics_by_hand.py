@@ -20,12 +20,10 @@ def test_an_interval_needs_two_finite_values():
 
 def test_infinite_differences_are_tested_by_who_was_better():
     one, other = np.array([1.0, 2.0, np.inf, 4.0]), np.array([0.0, 0.0, 0.0, 5.0])
-    assert statistics.p_different(one, other) == statistics.sign_flip(
-        np.array([1.0, 1.0, 1.0, -1.0])
-    )
-    assert statistics.p_different(one[:2], np.array([0.5, 3.0])) == statistics.sign_flip(
-        np.array([0.5, -1.0])
-    )
+    signs = statistics.sign_flip(np.array([1.0, 1.0, 1.0, -1.0]))
+    assert statistics.p_different(one, other) == signs
+    finite = statistics.sign_flip(np.array([0.5, -1.0]))
+    assert statistics.p_different(one[:2], np.array([0.5, 3.0])) == finite
 
 
 @pytest.mark.parametrize(
@@ -92,10 +90,10 @@ def test_variations_are_compared_each_with_its_own_baseline():
         {"base": BETTER, "m": BASE}, variant="b", lr=2
     )
     table = pairing.against(rows, "base", "final", ["lr"])
-    assert [
-        (row["variant"], row["lr"], round(row["difference"], 6))
-        for row in pairing.without_baseline(table)
-    ] == [("a", 1, 0.112857), ("b", 2, -0.112857)]
+    first, second = pairing.without_baseline(table)
+    assert (first["variant"], first["lr"], round(first["difference"], 6)) == ("a", 1, 0.112857)
+    assert (second["variant"], second["lr"]) == ("b", 2)
+    assert second["difference"] == -first["difference"]
 
 
 def test_without_scores_there_is_nothing_over_all_variations():
@@ -122,16 +120,12 @@ def test_scores_over_all_variations():
     assert (a["method"], a["variations"], a["left_out"], a["score"]) == ("a", 2, 1, "final")
     assert a["iqm"] == pytest.approx(0.2)
     assert b["iqm"] == pytest.approx((0.1 + 0.5 + 0.6 + 0.7) / 4)
-    assert a["mean_rank"] == 2.0
-    assert b["mean_rank"] == 1.0
+    assert (a["mean_rank"], b["mean_rank"]) == (2.0, 1.0)
     assert a["ci_low"] <= a["iqm"] <= a["ci_high"]
     profiles = pairing.profiles(scores, "final")
     assert len(profiles) == 2 * 51
-    assert profiles[0]["threshold"] == pytest.approx(0.1)
-    assert profiles[50]["threshold"] == pytest.approx(0.9)
-    assert profiles[0]["share"] == 7 / 8
-    assert profiles[51]["share"] == 5 / 8
-    assert profiles[101]["share"] == 0
+    assert [profiles[i]["threshold"] for i in (0, 50)] == pytest.approx([0.1, 0.9])
+    assert [profiles[i]["share"] for i in (0, 51, 101)] == [7 / 8, 5 / 8, 0]
     assert pairing.scores_of(rows[:8], "final") is None
     rows[8]["diverged"] = 1
     assert pairing.scores_of(rows, "final").table[0, 1].tolist() == [0.0, 0.2, 0.2, 0.2]

@@ -23,6 +23,8 @@ from fedsim.study.headline import with_few_seeds
 from fedsim.study.pairing import against
 from fedsim.study.verdict import verdict
 
+LOW = [score / 2 for score in BASE]
+
 
 def verdict_of(rows, baseline="base", chance=None, scenario=None):
     tables = {"compare": against(rows, baseline, "final"), "summary": rows}
@@ -47,23 +49,21 @@ def test_a_headline_a_line_of_statistics_and_no_more_and_claims_as_data():
 
 
 @pytest.mark.parametrize(
-    ("scores", "headline"),
+    ("base", "others", "headline"),
     [
-        ({"base": BETTER, "less": BASE}, "less is 0.113 worse than base."),
+        (BETTER, {"less": BASE}, "less is 0.113 worse than base."),
+        (BETTER, {"less": BASE, "least": LOW}, "No method beats base; both others are worse."),
         (
-            {"base": BETTER, "less": BASE, "least": [b / 2 for b in BASE]},
-            "No method beats base; both others are worse.",
-        ),
-        (
-            {"base": BETTER, "level": BETTER, "less": BASE},
+            BETTER,
+            {"same": BETTER, "less": BASE},
             "No method beats base; 1 of the 2 others is worse.",
         ),
-        ({"base": BASE, "level": LEVEL}, "No clear difference from base."),
-        ({"base": BASE}, "base ends at test accuracy 0.504."),
+        (BASE, {"level": LEVEL}, "No clear difference from base."),
+        (BASE, {}, "base ends at test accuracy 0.504."),
     ],
 )
-def test_the_headline_answers_in_a_few_words(scores, headline):
-    assert lines_of(rows_of(scores))[0] == headline
+def test_the_headline_answers_in_a_few_words(base, others, headline):
+    assert lines_of(rows_of({"base": base, **others}))[0] == headline
     assert len(headline.split()) <= MAX_WORDS
 
 
@@ -72,11 +72,7 @@ def test_the_headline_answers_in_a_few_words(scores, headline):
     [
         ("less is better", {"base": BETTER, "m": BASE}, "-0.113, 95 % CI -0.123 to -0.103;"),
         ("no interval of width 0", {"base": [0.75, 1], "m": [0.5, 0.75]}, "-0.25; better in 2 of"),
-        (
-            "ties count",
-            {"base": [1, 2, 3, 4], "m": [1, 1, 4, 5]},
-            "in 1 of 4 seeds, tied in 1",
-        ),
+        ("ties count", {"base": [1, 2, 3, 4], "m": [1, 1, 4, 5]}, "in 1 of 4 seeds, tied in 1"),
     ],
 )
 def test_the_statistics_of_a_loss(why, scores, part):
@@ -94,10 +90,7 @@ def test_too_few_seeds_are_said_first_and_how_many_would_do(seeds, few):
     assert about.lines[0] == f"No clear difference from base: {few}."
     assert "p = 1" not in " ".join(about.lines) and not about.claims
     assert {standing.verdict for standing in about.standings[""]} == {"baseline", "too few seeds"}
-
-
-def test_no_number_of_seeds_is_enough_for_very_many_comparisons():
-    """Beyond 16 seeds the smallest p does not fall any more."""
+    # Beyond 16 seeds the smallest p does not fall any more.
     assert with_few_seeds("Nothing", 7, 10_000) == "Nothing: 7 seeds are too few"
 
 
@@ -116,12 +109,12 @@ def test_on_pure_noise_the_headline_names_nobody():
     """Seven methods under ten seeds: a leader in at most 5 % of comparisons, else the words."""
     rng = np.random.default_rng(63)
     headlines = []
-    for _ in range(60):
+    for _ in range(40):
         shared = rng.normal(size=10)
         noise = {f"m{m}": list(0.5 + 0.02 * (shared + rng.normal(size=10))) for m in range(7)}
         headlines.append(lines_of(rows_of(noise), "m0")[0])
     named = [line for line in headlines if line != "No clear difference from m0."]
-    assert len(named) <= 6, named  # P(Bin(60, 5 %) > 6) < 4 %
+    assert len(named) <= 5, named  # P(Bin(40, 5 %) > 5) < 2 %
 
 
 VARIED = {"fleet.malicious": [0, 0.2], "client.lr": [0.1, 1]}
@@ -140,10 +133,7 @@ def of_variations(scores):
     ("question", "headline"),
     [
         ({}, "With 20 % malicious, client learning rate 1, m beats base: test accuracy 0.617."),
-        (
-            {"fleet.malicious": 0},
-            "With 0 % malicious, client learning rate 1, no clear difference from base.",
-        ),
+        ({"fleet.malicious": 0}, "With 0 % malicious, client learning rate 1, no clear difference"),
     ],
 )
 def test_the_headline_is_about_what_is_asked(question, headline):
@@ -151,11 +141,9 @@ def test_the_headline_is_about_what_is_asked(question, headline):
     rows = of_variations(lambda share, lr: {"base": BASE, "m": BETTER if share and lr else LEVEL})
     scenario = {"compare": {"vary": VARIED, "question": question}}
     about = verdict_of(rows, scenario=scenario)
-    assert about.lines[0] == headline
-    assert {claim.where for claim in about.claims} == {
-        "fleet.malicious=0.2, client.lr=0.1",
-        "fleet.malicious=0.2, client.lr=1",
-    }
+    assert about.lines[0].startswith(headline)
+    where = "fleet.malicious=0.2, client.lr="
+    assert {claim.where for claim in about.claims} == {f"{where}0.1", f"{where}1"}
 
 
 def test_a_long_name_of_what_is_asked_is_in_the_statistics():
@@ -172,9 +160,7 @@ def test_a_question_is_about_a_value_that_varies():
     scenario = read({**written, "compare": compare})
     assert design_of(scenario).scenario.resolved()["compare"]["question"] == {"client.lr": 0.1}
     compare["question"] = {"client.lr": 0.2}
-    with pytest.raises(
-        ScenarioError, match=r"client\.lr=0\.2 does not vary; client\.lr has 0\.1, 1"
-    ):
+    with pytest.raises(ScenarioError, match=r"lr=0\.2 does not vary; client\.lr has 0\.1, 1"):
         design_of(read({**written, "compare": compare}))
     del compare["question"]
     assert "question" not in design_of(read({**written, "compare": compare})).scenario.resolved()
@@ -252,15 +238,13 @@ def test_where_there_is_nothing_to_compare_it_is_said():
         "Nothing is compared; good has the best mean, test accuracy 0.617.",
         "Without a score: base (7 of 7 seeds aggregated no round).",
     ]
-    assert lines_of([{**row, "status": "failed", "metric": None} for row in rows])[0] == (
-        "No run has a score."
-    )
+    failed = [{**row, "status": "failed", "metric": None} for row in rows]
+    assert lines_of(failed)[0] == "No run has a score."
 
 
 def test_chance_is_the_share_of_the_most_frequent_label():
-    table = pd.DataFrame(
-        {"client": ["A", "A", "B"], "label": ["cat", "dog", "dog"], "samples": [4, 2, 4]}
-    )
+    labels = {"client": ["A", "A", "B"], "label": ["cat", "dog", "dog"], "samples": [4, 2, 4]}
+    table = pd.DataFrame(labels)
     assert chance_levels(table, "test_accuracy") == {"": 0.6}
     assert chance_levels(table, "test_loss") == {}
     for unknown in (table.assign(label=None), None):
@@ -271,21 +255,10 @@ def test_chance_is_the_share_of_the_most_frequent_label():
 
 def test_infinite_losses_have_no_difference():
     rows = rows_of({"base": BASE, "wild": BASE}, "test_loss")
-    for row in rows:
-        row["diverged"] = int(row["method"] == "wild")
+    rows = [{**row, "diverged": int(row["method"] == "wild")} for row in rows]
     headline, statistics = lines_of(rows)
     assert headline == "wild is worse than base."
     assert "Test loss ∞ with wild, 0.504 with base; better in 0 of 7 seeds; p = " in statistics
-
-
-def test_the_baselines_own_row_changes_nothing():
-    rows = rows_of({"base": BASE, "level": LEVEL, "better": BETTER})
-    table = against(rows, "base", "final")
-    others = [row for row in table if row["method"] != "base"]
-    own = [{**dict.fromkeys(table[0]), "method": "base", "baseline": "base", "seeds": 7}, *others]
-    one, other = (findings_of({"compare": part, "summary": rows}, "base") for part in (own, others))
-    assert verdict(one) == verdict(other)
-    assert results(rows, own, "final") == results(rows, own[1:], "final")
 
 
 def test_the_table_counts_seeds_with_their_ties():
@@ -297,22 +270,16 @@ def test_the_table_counts_seeds_with_their_ties():
 @pytest.mark.parametrize(
     ("label", "text"),
     {
-        "fleet.malicious=0": "0 % malicious",
         "fleet.malicious=[0, 3]": "clients 0, 3 malicious",
         "fleet.malicious={count: 5}": "5 malicious",
         "cohort.size=1, client.epochs=2": "1 client per round, 2 local epochs",
-        "data.partition.alpha=0.1": "α = 0.1",
         "data.partition={kind: dirichlet, alpha: 1}": "Dirichlet α = 1",
-        "data.partition=iid": "IID",
         "data.partition=dirichlet(alpha=0.1)": "Dirichlet α = 0.1",
         "wire=[]": "no attack",
         "broadcast=[]": "uncompressed",
         "wire[0].scale=5": "sign flip scale 5",
-        "wire=[{kind: sign_flip, scale: 5}]": "sign flip scale 5",
         "wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]": "error_feedback(top_k(k=9))",
         "broadcast=[{kind: ef21, codec: cast}]": "ef21(cast) in the broadcast",
-        "client.mu=0.1": "μ = 0.1",
-        "evaluate.every=5": "evaluate every 5",
         "server[9].trim=4": "server trim 4",
         "a strange label": "a strange label",
         "x=<b>{[": "x <b>{[",
@@ -334,6 +301,5 @@ def test_paths_that_have_a_title_are_keys_of_a_scenario():
     for path in words.TITLES:
         first, *rest = path.split(".")
         assert first in Spec.model_fields
-        assert len(rest) != 1 or first not in sections or rest[0] in sections[first].model_fields, (
-            path
-        )
+        if len(rest) == 1 and first in sections:
+            assert rest[0] in sections[first].model_fields, path
