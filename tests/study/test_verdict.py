@@ -300,6 +300,7 @@ def test_the_table_counts_seeds_with_their_ties():
         "fleet.malicious=0": "0 % malicious",
         "fleet.malicious=[0, 3]": "clients 0, 3 malicious",
         "fleet.malicious={count: 5}": "5 malicious",
+        "fleet.malicious={share: 0.2, per: round}": "20 % malicious, drawn every round",
         "cohort.size=1, client.epochs=2": "1 client per round, 2 local epochs",
         "data.partition.alpha=0.1": "α = 0.1",
         "data.partition={kind: dirichlet, alpha: 1}": "Dirichlet α = 1",
