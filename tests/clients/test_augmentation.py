@@ -88,10 +88,8 @@ def test_a_run_is_a_plain_loop_with_the_same_keys(lanes):
             rows, counts = plan.work.batches(r, client)
             for step, (batch, n) in enumerate(zip(rows, counts, strict=True)):
                 key = jax.random.fold_in(round_key(jax.random.key(0), r, Phase.AUGMENT), client)
-                x = (
-                    by_hand(jax.random.fold_in(key, step), f.train.x[batch])[:n].reshape(n, 20)
-                    / 255
-                )
+                images = by_hand(jax.random.fold_in(key, step), f.train.x[batch])
+                x = images[:n].reshape(n, 20) / 255
                 p = np.exp(x @ w + c)
                 error = (p / p.sum(1, keepdims=True) - np.eye(3)[f.train.y[batch[:n]]]) / n
                 w, c = w - 0.3 * x.T @ error, c - 0.3 * error.sum(0)
@@ -100,45 +98,35 @@ def test_a_run_is_a_plain_loop_with_the_same_keys(lanes):
         W, b = sums[0] / total, sums[1] / total
     np.testing.assert_allclose(result.model()["W"], W, rtol=1e-9, atol=1e-12)
     x_test = f.test.x.reshape(len(f.test.x), 20) / 255
-    assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(
-        ((x_test @ W + b).argmax(1) == f.test.y).mean()
-    )
+    hits = (x_test @ W + b).argmax(1) == f.test.y
+    assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(hits.mean())
 
 
 @pytest.mark.long
 def test_no_other_draw_no_score_and_no_gradient_at_the_global_model_is_touched():
-    with_it, without = (
-        fedsim.run({**scenario(augment, rounds=1), "method": "mime"}, data=IMAGES)
-        for augment in (LINKS, [])
-    )
+    run = lambda augment: fedsim.run(scenario(augment, rounds=1, method="mime"), data=IMAGES)
+    with_it, without = run(LINKS), run([])
     assert with_it.rounds.iloc[0].equals(without.rounds.iloc[0])
     assert not np.array_equal(with_it.model()["W"], without.model()["W"])
     at_start = [result.state()["server"]["probe"]["W"] for result in (with_it, without)]
     np.testing.assert_array_equal(*at_start)
+    work = [result.experiment.plans[0].work for result in (with_it, without)]
     for client in range(3):
-        batches = [
-            result.experiment.plans[0].work.batches(1, client)[0] for result in (with_it, without)
-        ]
-        np.testing.assert_array_equal(*batches)
+        np.testing.assert_array_equal(*[each.batches(1, client)[0] for each in work])
 
 
-@pytest.mark.parametrize(
-    ("data", "link", "message"),
-    [
-        (
-            fedsim.Arrays(np.zeros((20, 4)), np.arange(20) % 2),
-            "flip",
-            "flip is for images [height, width, channels]",
-        ),
-        (
-            fedsim.Arrays(np.zeros((20, 3, 3)), np.arange(20) % 2),
-            {"kind": "crop"},
-            "padding of 4 pixels around 3×3",
-        ),
-        (fedsim.Arrays(*np.arange(120).reshape(2, 20, 3) % 7), "crop", "these samples are tokens"),
-    ],
-)
-def test_refused(data, link, message):
+LABELS = np.arange(20) % 2
+REFUSED = {  # a line of the refusal -> samples, and what is to change them
+    "flip is for images [height, width, channels]": ((np.zeros((20, 4)), LABELS), "flip"),
+    "padding of 4 pixels around 3×3": ((np.zeros((20, 3, 3)), LABELS), "crop"),
+    "these samples are tokens": (np.arange(120).reshape(2, 20, 3) % 7, "crop"),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_no_image_is_refused(message):
+    samples, link = REFUSED[message]
+    data = fedsim.Arrays(*samples)
     written = read(scenario([link]))
     federation = federations_of(written, data, np.dtype("float32"))[0]
     with pytest.raises(fedsim.ScenarioError) as error:

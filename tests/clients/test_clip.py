@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import sampled
 
 import fedsim
 from fedsim.errors import ScenarioError
@@ -45,12 +46,7 @@ CASES = {  # what for -> clip, how clients train, what a step is given a gradien
 }
 
 
-NORM, *LONG = CASES
-
-
-@pytest.mark.parametrize(
-    "name", [NORM, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
-)
+@pytest.mark.parametrize("name", sampled(CASES, len(CASES)))
 def test_gradients_are_clipped_as_by_hand(name):
     clip, client, step_of = CASES[name]
     result = run(clip, **client)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from conftest import WHOLE, oracle
-from federations import quadratic, trajectory
+from federations import quadratic
+
+import fedsim
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -16,13 +18,9 @@ def scenario(p: dict, rounds: int, **sections) -> dict:
     client = {"lr": p["lr"], "batch": "full", "steps": p["local_steps"]}
     if "mu" in p:
         client |= {"kind": "fedprox", "mu": p["mu"]}
-    written = {
-        "name": "quadratic",
-        "rounds": rounds,
-        "client": client,
-        "numerics": {"dtype": "float64"},
-    }
-    return {**written, "evaluate": {"every": rounds}, **sections}
+    written = {"name": "quadratic", "rounds": rounds, "client": client}
+    settings = {"numerics": {"dtype": "float64"}, "evaluate": {"every": rounds}}
+    return {**written, **settings, **sections}
 
 
 @pytest.mark.long
@@ -30,10 +28,9 @@ def scenario(p: dict, rounds: int, **sections) -> dict:
 def test_after_some_rounds(case):
     p = case["params"]
     server = [{"kind": "mean", "weights": p["weighting"]}]
-    path, _ = trajectory(scenario(p, p["rounds"], server=server), **quadratic(case["inputs"]))
-    np.testing.assert_allclose(
-        path[-1], case["expected"]["x_after"], rtol=case["rtol"], atol=case["atol"]
-    )
+    end = fedsim.run(scenario(p, p["rounds"], server=server), **quadratic(case["inputs"])).model()
+    near = {"rtol": case["rtol"], "atol": case["atol"]}
+    np.testing.assert_allclose(end, case["expected"]["x_after"], **near)
 
 
 UNBIASED_METHODS = [
@@ -57,8 +54,8 @@ def test_unbiased_methods_reach_the_optimum(case, method):
     written["client"] |= method
     if method["kind"] == "fedlin":
         written["client"]["lr"] *= p["local_steps"]  # which it divides among the steps
-    path, _ = trajectory(written, **quadratic(case["inputs"]))
-    np.testing.assert_allclose(path[-1], case["expected"]["optimum"], rtol=case["rtol"], atol=1e-10)
+    end = fedsim.run(written, **quadratic(case["inputs"])).model()
+    np.testing.assert_allclose(end, case["expected"]["optimum"], rtol=case["rtol"], atol=1e-10)
 
 
 def test_all_cases_are_there():

@@ -6,6 +6,7 @@ import re
 import jax
 import numpy as np
 import pytest
+from building import built
 from conftest import GRAPH_METHODS, own_kinds_of, some
 from test_lanes import X64, ragged
 from test_own_scores import tuned
@@ -37,7 +38,7 @@ UNIFORM = [{"kind": "mean", "weights": "uniform"}]
 
 
 @pytest.mark.long
-def test_memory_is_kept_only_where_the_message_arrived(root):
+def test_memory_is_kept_only_where_the_message_arrived():
     """Where a message is dropped as non-finite, the old row stays, and c is the mean of c_i."""
     result = run(
         client=client("scaffold"),
@@ -64,9 +65,8 @@ def test_fedexp_evaluates_the_mean_of_the_last_two_models():
     parted = data._replace(x_test=data.x, y_test=data.y)
     one, two = after(2), after(3)
     middle = jax.tree.map(lambda a, b: (a + b) / 2, one.model(), two.model())
-    want = fedsim.run(
-        {"name": "x", "rounds": 0, "numerics": X64}, data=parted, params=middle
-    ).rounds["test_loss"]
+    written = {"name": "x", "rounds": 0, "numerics": X64}
+    want = fedsim.run(written, data=parted, params=middle).rounds["test_loss"]
     np.testing.assert_allclose(two.rounds["test_loss"].iloc[-1], want.iloc[0], rtol=1e-12)
     last = after(3, average=False)
     np.testing.assert_array_equal(last.model()["W"], two.model()["W"])
@@ -79,12 +79,8 @@ def test_fedexp_evaluates_the_mean_of_the_last_two_models():
     ("per", "rates"), [("round", [0.4, 0.4, 0.2, 0.2]), ("step", [0.4, 0.2, 0.4, 0.2])]
 )
 def test_a_schedule_goes_by_rounds_or_by_the_steps_of_a_round(per, rates):
-    halving = {
-        "kind": "exponential_decay",
-        "init_value": 0.4,
-        "transition_steps": 1,
-        "decay_rate": 0.5,
-    }
+    pace = {"init_value": 0.4, "transition_steps": 1, "decay_rate": 0.5}
+    halving = {"kind": "exponential_decay", **pace}
     data = ragged(clients=1)
     client = {"batch": "full", "steps": 2, "lr": halving, "lr_per": per}
     got = run(rounds=2, data=data, client=client).model()
@@ -114,14 +110,12 @@ LAYERS += ("fedproto", "fedpac", "fedas", "dbe", "knn_per")
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name",
-    some(name for name in own_kinds_of("client") if name not in GRAPH_METHODS),
+    "name", some(name for name in own_kinds_of("client") if name not in GRAPH_METHODS)
 )
 def test_bytes_are_those_that_the_docstring_promises(name):
     """Parameters alone: the ragged clients' model has no statistics."""
-    says = re.search(
-        r"Sends: (.*?)(?:, (receives (?:the )?\w+))?[.;]", FAMILIES["client"][name].__doc__ or ""
-    )
+    text = FAMILIES["client"][name].__doc__ or ""
+    says = re.search(r"Sends: (.*?)(?:, (receives (?:the )?\w+))?[.;]", text)
     assert says, "a client method says what it sends"
     model = MLP if name in LAYERS else "logistic"
     own = client(name, personal=["b"]) if name == "fedbn" else client(name)
@@ -130,20 +124,16 @@ def test_bytes_are_those_that_the_docstring_promises(name):
     if says[1] == "nothing":  # of pooled training, bytes are not counted
         assert not other.rounds[["bytes_up", "bytes_down"]].fillna(0).to_numpy().any()
         return
-    up, down = (
-        other.rounds[c].iloc[-1] / plain.rounds[c].iloc[-1] for c in ("bytes_up", "bytes_down")
-    )
+    times = lambda column: other.rounds[column].iloc[-1] / plain.rounds[column].iloc[-1]
     parameters = inspect.signature(FAMILIES["client"][name]).parameters
     k = next((p.default for p in parameters.values()), None)
     d = sum(leaf.size for leaf in jax.tree.leaves(plain.model()))
     of_words = {"k": k, "a byte more": (4 * d + 1) / (4 * d)}
     sent = SENT[says[1]]
-    received = (
-        sent
-        if says[2] in ("receives one", "receives them", "receives the same")
-        else RECEIVED[says[2] or ""]
-    )
-    assert [up, down] == [of_words.get(times, times) for times in (sent, received)]
+    alike = says[2] in ("receives one", "receives them", "receives the same")
+    received = sent if alike else RECEIVED[says[2] or ""]
+    assert times("bytes_up") == of_words.get(sent, sent)
+    assert times("bytes_down") == of_words.get(received, received)
 
 
 @pytest.mark.long
@@ -153,6 +143,7 @@ def test_rules_that_ask_for_losses_take_one_number_more():
 
 
 DATA = {"name": "x", "data": "digits"}
+FEDPROX, HALF = {"kind": "fedprox"}, {"kind": "sgd", "lr": 0.5}
 
 
 def resolved(written, **door):
@@ -165,7 +156,7 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
         "server": [{"kind": "clip", "norm": 2.0}, "median", {"kind": "adam", "lr": 0.1}],
         "wire": ["sign_flip"],
     }
-    got = resolved(written, method="scaffold(lr=0.5)")
+    got = resolved(written, method="scaffold( lr = 0.5 )")
     own, server = got["client"], got["server"]
     assert (own["kind"], own["lr"], own["batch"]) == ("scaffold", 0.7, 5)
     assert [link["kind"] for link in server] == ["clip", "mean", "sgd"]
@@ -179,43 +170,26 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
     assert resolved(got) == got  # a resolved scenario repeats itself
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        (
-            {"method": "scaffold", "client": {"kind": "fedprox"}},
-            "client.kind: is 'fedprox' here and 'scaffold' in",
-        ),
-        (
-            {"method": "scaffold", "server": ["median"]},
-            "server[0]: is 'median' here and 'mean' in method scaffold",
-        ),
-        (
-            {"method": "krum(f=2)", "server": [{"kind": "krum", "f": 1}]},
-            "server[0].f: is 1 here and 2 in method krum",
-        ),
-        (
-            {"method": "fedavg", "server": ["mean", {"kind": "adam", "lr": 1}]},
-            "owns what follows the rule; remove one of them",
-        ),
-        (
-            {"method": "scaffold", "server": ["mean", {"kind": "sgd", "lr": 0.5}]},
-            "server[1].lr: is 0.5 here and 1.0 in method",
-        ),
-        (
-            {"method": "fedadam", "server": ["mean", {"kind": "sgd", "lr": 0.5}]},
-            "server[1].kind: is 'sgd' here and 'fedadam' in",
-        ),
-        ({"method": "fedpox"}, "method: no method or rule 'fedpox'; did you mean 'fedprox'?"),
-        ({"method": "fedprox(mu=x)"}, "method.mu: should be a number of at least 0, found 'x'"),
-        ({"method": "fedprox(omega=1)"}, "method.omega: unknown key; known: kind, mu"),
-        ({"method": "fed prox"}, "method: no method or rule 'fed prox'; did you mean 'fedprox'?"),
-        ({"method": "?"}, "should be a method, NAME or NAME(a=1)"),
-    ],
-)
-def test_a_method_in_a_file_must_not_meet_another_one(written, message):
+MET = {  # a line of the refusal -> what stands beside which method
+    "client.kind: is 'fedprox' here and 'scaffold' in": ("scaffold", {"client": FEDPROX}),
+    "server[0]: is 'median' here and 'mean' in method": ("scaffold", {"server": ["median"]}),
+    "server[0].f: is 1 here and 2 in method krum": ("krum(f=2)", {"server": ["krum(f=1)"]}),
+    "owns what follows the rule; remove one of them": ("fedavg", {"server": ["mean", "adam"]}),
+    "server[1].lr: is 0.5 here and 1.0 in method": ("scaffold", {"server": ["mean", HALF]}),
+    "server[1].kind: is 'sgd' here and 'fedadam' in": ("fedadam", {"server": ["mean", HALF]}),
+    "method: no method or rule 'fedpox'; did you mean 'fedprox'?": ("fedpox", {}),
+    "method.mu: should be a number of at least 0, found 'x'": ("fedprox(mu=x)", {}),
+    "method.omega: unknown key; known: kind, mu": ("fedprox(omega=1)", {}),
+    "method: no method or rule 'fed prox'; did you mean 'fedprox'?": ("fed prox", {}),
+    "should be a method, NAME or NAME(a=1)": ("?", {}),
+}
+
+
+@pytest.mark.parametrize("message", MET)
+def test_a_method_in_a_file_must_not_meet_another_one(message):
+    method, sections = MET[message]
     with pytest.raises(ScenarioError) as error:
-        read({**DATA, **written})
+        read({**DATA, "method": method, **sections})
     assert message in str(error.value)
 
 
@@ -224,9 +198,8 @@ def test_a_default_never_conflicts():
     assert got["client"]["kind"] == "scaffold" and got["server"][0]["weights"] == "uniform"
 
 
-def test_method_column():
-    assert run(rounds=0, server=[{"kind": "clip", "norm": 1.0}, "median"]).method == "median"
-    assert run(rounds=0, method="fedprox( mu = 0.5 )").method == "fedprox(mu=0.5)"
+def test_without_a_method_the_rule_is_its_name():
+    assert built({**DATA, "server": [{"kind": "clip", "norm": 1.0}, "median"]}).method == "median"
 
 
 @pytest.mark.quick(12)
@@ -234,12 +207,10 @@ def test_method_column():
 def test_every_optimizer_steps_downhill_on_the_server(kind):
     """After the mean each optimizer moves along Δ̄, and not at all where Δ̄ and params are 0."""
     deltas = {"w": np.tile([[1.0, -2.0], [0.5, 3.0]], (3, 1, 1))}
-    step = fedsim.aggregate(
-        ["mean", {"kind": kind, "lr": 0.1}], deltas, params={"w": np.ones((2, 2))}
-    )["w"]
-    assert np.isfinite(step).all() and (
-        np.sum(step * deltas["w"][0]) > 0 or kind == "rprop"
-    )  # whose first step only looks
+    server, params = ["mean", {"kind": kind, "lr": 0.1}], {"w": np.ones((2, 2))}
+    step = fedsim.aggregate(server, deltas, params=params)["w"]
+    only_looks = kind == "rprop"  # in its first step
+    assert np.isfinite(step).all() and (np.sum(step * deltas["w"][0]) > 0 or only_looks)
 
 
 WITH_ADAM = {**DATA, "server": [{"kind": "mean"}, {"kind": "adam", "lr": 0.1}]}

@@ -1,9 +1,11 @@
 """Every method against its paper's algorithm in plain NumPy; `reference` has the conventions."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import GRAPH_METHODS, crossed, if_all_installed, own_kinds_of
-from reference import problems, scenarios
+from reference import alone, problems, scenarios
 from reference.conditions import CONDITIONS, Condition
 from reference.registry import METHODS, Method
 
@@ -15,16 +17,13 @@ from fedsim.scenario.methods import BASELINES
 
 OPTIMISED = ("fedavgm", "fedadagrad", "fedadam", "fedyogi")
 UNUSED = "client.{}: {} does not use it; remove it"
+MOMENTA = ("client momentum", "carried momentum", "all together", "momentum, weight decay")
 REFUSED = {
-    ("fedlion", "client momentum"): UNUSED.format("optimizer", "fedlion"),
-    ("fedlion", "carried momentum"): UNUSED.format("optimizer", "fedlion"),
-    ("fedlion", "all together"): UNUSED.format("optimizer", "fedlion"),
-    ("fedlion", "momentum, weight decay"): UNUSED.format("optimizer", "fedlion"),
-    ("fedsgd", "carried momentum"): UNUSED.format("optimizer_state", "fedsgd"),
-    ("afl", "carried momentum"): UNUSED.format("optimizer_state", "fedsgd"),
-    ("mime", "carried momentum"): UNUSED.format("optimizer_state", "mime"),
-    ("mimelite", "carried momentum"): UNUSED.format("optimizer_state", "mimelite"),
-    ("fedpac", "carried momentum"): UNUSED.format("optimizer_state", "fedpac"),
+    **{("fedlion", case): UNUSED.format("optimizer", "fedlion") for case in MOMENTA},
+    **{
+        (name, "carried momentum"): UNUSED.format("optimizer_state", METHODS[name].client["kind"])
+        for name in ("fedsgd", "afl", "mime", "mimelite", "fedpac")
+    },
 }
 """What means nothing, and what fedsim says of it."""
 TWICE = [
@@ -33,16 +32,12 @@ TWICE = [
 SEVERAL_MODELS = {"ifca", "hypcluster", "cfl", "fedamp", "fedem", "fedfomo"}
 SEVERAL_MODELS |= {"fedgroup", "flexcfl", "pfedhn", "superfed", "dbe"}
 PARTS = {"heterofl", "fedrolex"}  # test_submodels
-AT_ONCE = ("fednova", "delta_sgd", "fedavgm", "fedadam")  # others are in test_oracles
+AT_ONCE = ("fednova", "delta_sgd")
+MARKS = {(name, "fast part"): () for name in AT_ONCE}
 CASES = [
-    pytest.param(
-        name,
-        case,
-        marks=[] if name in AT_ONCE and case == "fast part" else pytest.mark.long,
-        id=f"{name}-{case}",
-    )
-    for name, case in crossed(METHODS, CONDITIONS)
-    if (name, case) not in TWICE
+    pytest.param(*pair, marks=MARKS.get(pair, pytest.mark.long), id="-".join(pair))
+    for pair in crossed(METHODS, CONDITIONS)
+    if pair not in TWICE
 ]
 
 
@@ -70,6 +65,22 @@ def test_every_method_under_every_condition(name, case):
         check(METHODS[name], CONDITIONS[case])
 
 
+@pytest.mark.parametrize("name", OPTIMISED)
+def test_steps_of_fedavgm_fedadam_and_their_kin_are_those_of_the_papers(name):
+    """Of optimisers behind a rule, which take −aggregate for a gradient."""
+    (link,) = METHODS[name].server[1:]
+    start, aggregates = np.zeros(3), np.random.default_rng(6).normal(size=(6, 3))
+    paper = scenarios.TAILS[name](start, lr=link["lr"])
+    ours = alone.made("optimizer", link)
+    with jax.enable_x64(True):
+        state, update = ours.init(jnp.asarray(start)), jax.jit(ours.update)
+        for aggregate in aggregates:
+            step, state = update(-aggregate, state)
+            np.testing.assert_allclose(step, paper.step(aggregate), rtol=1e-12)
+    for number, value in paper.server().items():
+        np.testing.assert_allclose(getattr(state, number), value, rtol=1e-12)
+
+
 @if_all_installed
 def test_every_method_of_the_registry_has_a_reference():
     known = own_kinds_of("method").keys()
@@ -86,23 +97,17 @@ def test_the_method_s_name_stands_for_what_is_compared(name):
     method = METHODS[name]
     resolved = read({"name": "x", "data": "digits", "method": method.shorthand}).resolved()
     defaults = {"theta0": 1.0} if name == "delta_sgd" else {}
-    assert {
-        key: resolved["client"][key] for key in (*method.client, *defaults)
-    } == method.client | defaults
-    assert [
-        {key: link[key] for key in wanted}
-        for link, wanted in zip(resolved["server"], method.server, strict=True)
-    ] == (method.server)
+    wanted = [method.client | defaults, *method.server]
+    for section, want in zip([resolved["client"], *resolved["server"]], wanted, strict=True):
+        assert {key: section[key] for key in want} == want
 
 
 @pytest.mark.long
 def test_fedadmm_reaches_the_optimum_of_the_sum_whoever_takes_part():
     """One of four clients a round, 60 steps of gradient descent each: x ends where Σ ∇f_i = 0."""
     sizes = (5, 8, 3, 6)
-    condition = Condition(sizes, {"kind": "cyclic", "size": 1})
-    written = scenarios.scenario(
-        {"kind": "fedadmm", "rho": 0.5}, [{"kind": "mean_over_all"}], 0.3, "squares", condition
-    )
+    condition, fedadmm = Condition(sizes, {"kind": "cyclic", "size": 1}), METHODS["fedadmm"]
+    written = scenarios.scenario(fedadmm.client, fedadmm.server, 0.3, "squares", condition)
     written |= {"rounds": 1000, "evaluate": {"every": 1000}}
     written["client"]["steps"] = 60
     result = scenarios.run(written, "squares", sizes)

@@ -29,19 +29,23 @@ from fedsim.compose import FAMILIES, max_bytes
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 CASES = oracle("compression")
-
-
 LENGTH = 20  # no power of two
+ALONE = {"k": 5, "s": 4, "levels": 4, "bits": 2}
 
 
 def cases(fn: str) -> list[dict]:
-    """The cases of a function; of vectors those of one length, which share programs.
+    """The cases of a function; of vectors those of one length and parameter, which share programs.
 
-    With FEDSIM_WHOLE=1, all lengths.
+    With FEDSIM_WHOLE=1, all of them.
     """
-    found = [case for case in CASES if case["fn"] == fn]
-    is_played = lambda x: WHOLE or x is None or len(value(x)) == LENGTH
-    return [case for case in found if is_played(case["inputs"].get("x"))]
+    return [case for case in CASES if case["fn"] == fn and (WHOLE or shares_programs(case))]
+
+
+def shares_programs(case: dict) -> bool:
+    x, params = case["inputs"].get("x"), case["params"]
+    if x is None:
+        return True
+    return len(value(x)) == LENGTH and all(params.get(name, n) == n for name, n in ALONE.items())
 
 
 def value(given) -> np.ndarray:
@@ -99,28 +103,20 @@ def program(kind: str, **arguments):
 
 def test_top_k():
     with jax.enable_x64(True):
-        for case in cases("topk")[::2]:
+        for case in cases("topk"):
             x, want = value(case["inputs"]["x"]), case["expected"]
             y, _ = program("top_k", k=case["params"]["k"])(x)
             assert np.flatnonzero(y).tolist() == [i for i in sorted(want["idx"]) if x[i]]
             assert_allclose(y, value(want["y"]), rtol=1e-12)
-            assert_allclose(((x - y) ** 2).sum(), want["err2"], rtol=1e-9, atol=1e-12)
 
 
 def test_rand_k():
     with jax.enable_x64(True):
         for case in cases("randk"):
-            x, places, k = (
-                value(case["inputs"]["x"]),
-                value(case["inputs"]["idx"]).astype(int),
-                case["params"]["k"],
-            )
-            decode = jax.jit(made("rand_k", k=k).decode, static_argnums=1)
+            x, places = value(case["inputs"]["x"]), value(case["inputs"]["idx"]).astype(int)
+            decode = jax.jit(made("rand_k", k=case["params"]["k"]).decode, static_argnums=1)
             y = decode(Sparse(x[places], places), len(x))
             assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
-            assert_allclose(
-                (len(x) / k - 1) * (x**2).sum(), case["expected"]["exact_variance"], rtol=1e-12
-            )
 
 
 @pytest.mark.parametrize("kind", ["topk", "sign_scaled"])
@@ -133,34 +129,25 @@ def test_error_feedback(kind):
             grads = case["params"]["lr"] * value(case["inputs"]["grads"])
             memory = codec.memory(jnp.zeros(grads.shape[1]))
             encode, decode = jax.jit(codec.encode), jax.jit(codec.decode, static_argnums=1)
-            for g, arrives, kept in zip(
-                grads, value(want["sent"]), value(want["memory"]), strict=True
-            ):
+            sent, kept_ = value(want["sent"]), value(want["memory"])
+            for g, arrives, kept in zip(grads, sent, kept_, strict=True):
                 payload, _, memory = encode(jnp.asarray(g), memory, None)
                 assert_allclose(decode(payload, len(g)), arrives, rtol=1e-9, atol=1e-12)
                 assert_allclose(memory["error"], kept, rtol=1e-9, atol=1e-12)
 
 
 def test_a_sketch_and_sums_of_it():
-    made_of = jax.jit(sketch, static_argnums=2)
+    made_of, near = jax.jit(sketch, static_argnums=2), {"rtol": 1e-12, "atol": 1e-15}
     with jax.enable_x64(True):
         for case in cases("count_sketch"):
             x, column, sign = (value(case["inputs"][name]) for name in ("x", "h", "s"))
             hashes = Hashes(jnp.asarray(column, jnp.int32), jnp.asarray(sign))
             table = made_of(jnp.asarray(x), hashes, case["params"]["cols"])
-            assert_allclose(table, value(case["expected"]["table"]), rtol=1e-12, atol=1e-15)
-            assert_allclose(
-                jax.jit(estimate)(table, hashes),
-                value(case["expected"]["estimate"]),
-                rtol=1e-12,
-                atol=1e-15,
-            )
-            assert_allclose(
-                table + made_of(jnp.asarray(2 * x), hashes, table.shape[1]),
-                3 * table,
-                rtol=1e-12,
-                atol=1e-15,
-            )
+            twice = made_of(jnp.asarray(2 * x), hashes, table.shape[1])
+            estimated = jax.jit(estimate)(table, hashes)
+            assert_allclose(table, value(case["expected"]["table"]), **near)
+            assert_allclose(estimated, value(case["expected"]["estimate"]), **near)
+            assert_allclose(table + twice, 3 * table, **near)
             codec = made("count_sketch", rows=table.shape[0], columns=table.shape[1])
             assert max_bytes(codec, x) == case["expected"]["bits"] // 8
 
@@ -180,9 +167,7 @@ def test_a_quantiser_with_its_draws(fn):
             arrives = quantise(x, u)
             assert_allclose(arrives, want["y"], rtol=1e-12, atol=1e-12, err_msg=case["name"])
             exact = variance(quantise, x)
-            assert_allclose(
-                exact, want["exact_variance"], rtol=1e-10, atol=1e-12, err_msg=case["name"]
-            )
+            assert_allclose(exact, want["exact_variance"], rtol=1e-10, atol=1e-12)
             for name in [name for name in want if "bound" in name and "nnz" not in name]:
                 assert exact <= want[name] * (1 + 1e-12)
             if fn == "qsgd":
@@ -193,20 +178,12 @@ def test_a_quantiser_with_its_draws(fn):
 
 def test_natural_compression_takes_the_power_above_or_below():
     powers = jax.jit(to_powers_of_two)
-    x = jnp.asarray([3.0, -3.0, 1.0, -0.75, 0.0, 2.0**-126, 2.0**-127, -3e38], jnp.float32)
-    down, up = (powers(x, np.full(len(x), u, np.float32)).tolist() for u in (1 - 2.0**-24, 0.0))
-    assert down == [2, -2, 1, -0.5, 0, 2.0**-126, 0, -(2.0**127)] and up == [
-        4,
-        -4,
-        1,
-        -1,
-        0,
-        2.0**-126,
-        0,
-        -(2.0**127),
-    ]
-    threshold = jnp.asarray([0.49, 0.51], jnp.float32)  # 3 is in the middle of 2 and 4
-    assert powers(jnp.full(2, 3.0), threshold).tolist() == [4, 2]
+    least, most = 2.0**-126, 2.0**127
+    x = jnp.asarray([3.0, -3.0, 1.0, -0.75, 0.0, least, least / 2, -3e38], jnp.float32)
+    at = lambda u: powers(x, np.full(len(x), u, np.float32)).tolist()
+    assert at(1 - 2.0**-24) == [2, -2, 1, -0.5, 0, least, 0, -most]
+    assert at(0.0) == [4, -4, 1, -1, 0, least, 0, -most]
+    assert (at(0.49)[0], at(0.51)[0]) == (4, 2)  # 3 is in the middle
     with jax.enable_x64(True):
         x = jnp.asarray(np.random.default_rng(0).normal(size=200))
         assert variance(powers, x) <= float((x**2).sum()) / 8
@@ -250,10 +227,6 @@ def test_drive():
                 assert_allclose(S, want[scale], rtol=1e-12)
                 y = decode(S, positive, s, len(x))
                 assert_allclose(y, want[arrives], rtol=1e-12, atol=1e-12, err_msg=case["name"])
-                if biased:
-                    assert_allclose(
-                        ((y - x) ** 2).sum() / (x**2).sum(), want["vnmse_biased"], rtol=1e-10
-                    )
 
 
 def test_eden():
@@ -297,24 +270,19 @@ def test_a_power_step_of_low_rank():
             want = value(case["expected"]["approx"])
             assert_allclose(P @ Q.T, want, rtol=1e-12, atol=1e-12)
             assert 32 * (P.size + Q.size) == case["expected"]["bits"]
-            assert_allclose(
-                ((M - P @ Q.T) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-20
-            )
 
 
+ROTATED = {"levels": 16, "rotate": True}
 SIZED = {
     "fp16": ("cast", {}),
     "sign": ("sign", {"scale": False}),
     "ef_sign_scaled": ("sign", {}),
     "terngrad_2bit": ("terngrad", {}),
     "drive_1bit": ("drive", {}),
-    **{f"qsgd_s{s}_fixed_width": ("qsgd", {"levels": s}) for s in (1, 4, 16, 64)},
-    **{f"uniform_sq_k{k}": ("stochastic_quantise", {"levels": k}) for k in (2, 4, 16, 256)},
-    **{
-        f"rotated_uniform_sq_k{k}": ("stochastic_quantise", {"levels": k, "rotate": True})
-        for k in (2, 4, 16, 256)
-    },
-    **{f"eden_{b}bit": ("eden", {"bits": b}) for b in (1, 2, 3, 4)},
+    **{f"qsgd_s{s}_fixed_width": ("qsgd", {"levels": s}) for s in (1, 64)},
+    **{f"uniform_sq_k{k}": ("stochastic_quantise", {"levels": k}) for k in (2, 256)},
+    "rotated_uniform_sq_k16": ("stochastic_quantise", ROTATED),
+    **{f"eden_{b}bit": ("eden", {"bits": b}) for b in (1, 3)},
 }
 """Names of sizes in the reference, and the codecs that they are of; beside top-k and random-k."""
 

@@ -113,27 +113,17 @@ THRESHOLD = {"kind": "threshold", "value": 0.4}
 UNSCALED = {"kind": "rand_k", "k": 2, "scale": False}
 
 
-def feedback(codec: dict) -> dict:
-    return {"kind": "error_feedback", "codec": codec}
-
-
+feedback = lambda codec: {"kind": "error_feedback", "codec": codec}
 CASES = {
     # the link; what a client does; what of it is compressed; the state by that name
     "top_k": (feedback(TOP), with_feedback, largest, "error"),
     "threshold": (feedback(THRESHOLD), with_feedback, beyond, "error"),
     "rand_k": ({"kind": "rand_k", "k": 2}, plainly, drawn_by("rand_k", D / 2), None),
-    "rand_k, unscaled": (
-        feedback(UNSCALED),
-        with_feedback,
-        drawn_by("error_feedback", 1),
-        "error",
-    ),
+    "rand_k, unscaled": (feedback(UNSCALED), with_feedback, drawn_by("error_feedback", 1), "error"),
     "lazy": ({"kind": "lazy", "probability": 0.5}, lazily, speaks, "received"),
     "diana": ({"kind": "diana", "alpha": 0.4, "codec": TOP}, shifting(0.4), largest, "shift"),
     "ef21": ({"kind": "ef21", "codec": TOP}, shifting(1.0), largest, "shift"),
 }
-
-
 IN_PARTS = [
     name if name == "diana" else pytest.param(name, marks=pytest.mark.long) for name in CASES
 ]

@@ -17,10 +17,8 @@ LINK = {"kind": "low_rank", "rank": 2}
 
 def made(rank: int, **leaves: tuple[int, ...]):
     """The codec for leaves of these shapes."""
-    return shaped(
-        FAMILIES["codec"]["low_rank"](rank=rank),
-        {name: jnp.zeros(shape) for name, shape in leaves.items()},
-    )
+    like = {name: jnp.zeros(shape) for name, shape in leaves.items()}
+    return shaped(FAMILIES["codec"]["low_rank"](rank=rank), like)
 
 
 def best(M: np.ndarray, rank: int) -> np.ndarray:
@@ -59,11 +57,12 @@ def test_the_next_message_starts_from_the_last_one():
         codec = made(3, w=(30, 20))
         x, memory = jnp.asarray(M.T.ravel()), codec.memory(jnp.zeros(600))
         first, errors = memory[0], []
-        message = jax.jit(
-            lambda memory: (lambda sent: (codec.decode(sent[0], 600), sent[2]))(
-                codec.encode(x, memory, None)
-            )
-        )
+
+        @jax.jit
+        def message(memory):
+            payload, _, memory = codec.encode(x, memory, None)
+            return codec.decode(payload, 600), memory
+
         for _ in range(60):
             arrives, memory = message(memory)
             errors.append(np.linalg.norm(arrives.reshape(30, 20).T - M))
@@ -73,9 +72,7 @@ def test_the_next_message_starts_from_the_last_one():
         payload, _, memory = codec.encode(jnp.zeros(600), memory, None)
         assert not codec.decode(payload, 600).any()
         assert_array_equal(memory[0], first)
-        one = jnp.asarray(
-            np.outer(M[:, 0], M[0]).T.ravel()
-        )  # of rank 1: two of three columns are 0
+        one = jnp.asarray(np.outer(M[0], M[:, 0]).ravel())  # two of three columns are 0
         payload, _, memory = codec.encode(one, memory, None)
         assert_allclose(codec.decode(payload, 600), one, rtol=1e-12, atol=1e-12)
         assert_array_equal(memory[0][:, 1:], first[:, 1:])
@@ -88,10 +85,8 @@ def test_numbers_of_any_size_keep_their_rank(size):
     arrived, _ = fedsim.transmit(LINK, {"w": M})
     assert np.isfinite(arrived["w"]).all()
     if size > 1e-38:
-        share = np.linalg.norm((arrived["w"] / size).astype(float)) / np.linalg.norm(
-            (M / size).astype(float)
-        )
-        assert 0.3 < share < 1
+        length = lambda matrix: np.linalg.norm((matrix / size).astype(float))
+        assert 0.3 < length(arrived["w"]) / length(M) < 1
     else:
         assert np.abs(arrived["w"]).max() <= 2 * size
 

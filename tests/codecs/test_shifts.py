@@ -33,7 +33,7 @@ EF21_CASES = [case for case in oracle("compression") if case["fn"] == "ef21"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", EF21_CASES, ids=[case["name"] for case in EF21_CASES])
+@pytest.mark.parametrize("case", EF21_CASES, ids=lambda case: case["name"])
 def test_ef21_follows_its_oracle_to_the_optimum(case):
     inputs, gamma = case["inputs"], case["params"]["gamma"]
     codec = made("ef21", codec=made("top_k", k=case["params"]["k"]))
@@ -68,9 +68,8 @@ def test_statistics_of_a_model_travel_whole_beside_the_differences():
     result = fedsim.run({**SCENARIO, "wire": [], "broadcast": [EF21]}, model=model)
     cohorts = [work.ids for work in result.experiment.plans[0].survey.rounds()]
     received = by_hand(cohorts, [-(-9 * (32 + 8) // 8)] * len(cohorts), 4 * 20, 4 * 200, 10)
-    assert result.rounds["bytes_down"].diff().tolist()[1:] == [
-        sum(row.values()) for row in received
-    ]
+    of_rounds = [sum(row.values()) for row in received]
+    assert result.rounds["bytes_down"].diff().tolist()[1:] == of_rounds
     assert result.clients["bytes_down"].sum() == result.rounds["bytes_down"].iloc[-1]
 
 
@@ -97,10 +96,8 @@ def test_a_client_that_comes_back_is_billed_what_it_missed(seed):
     N, beside, model = 12, int(rng.integers(0, 500)), 1000
     cohorts = [rng.choice(N, size=rng.integers(0, 6), replace=False) for _ in range(30)]
     sizes = rng.integers(0, 400, size=30).tolist()
-    want, line = (
-        by_hand(cohorts, sizes, beside, model, N),
-        Downlink(N, beside + model, model, recursive=True),
-    )
+    want = by_hand(cohorts, sizes, beside, model, N)
+    line = Downlink(N, beside + model, model, recursive=True)
     total = np.zeros(N, int)
     for r, (ids, size) in enumerate(zip(cohorts, sizes, strict=True)):
         if r == 15:
@@ -125,61 +122,35 @@ def test_a_downlink_of_differences_is_that_of_plain_numpy():
         "broadcast": [{"kind": "ef21", "codec": {"kind": "top_k", "k": 1}}],
         "numerics": {"dtype": "float64"},
     }
-    made, x = copies(setting), np.full(D, 1.2345)
+    (H, a), x, seen = problem_arrays(), np.full(D, 1.2345), []
+    brought = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": x})
+    brought["data"] = fedsim.Arrays(brought["data"].x, brought["data"].y)
+
+    def watch(experiment, seed, row):
+        seen.append((row.server.shared["params"], row.server.state["broadcast"]["shift"]))
+
+    fedsim.run(setting, **brought, partition=consecutive(SIZES), watch=watch)
     copy = x.copy()
-    for r, ids in enumerate(COHORTS):
+    for ids, ended in zip(COHORTS, seen[1:], strict=True):
         copy, there = copy + largest(x - copy, 1), [i for i in ids if SIZES[i]]
         total = sum(SIZES[i] * trained(copy, i, 0.1, 2) for i in there)
         x = x + total / sum(SIZES[i] for i in there)
-        assert_allclose(made[r][0], x, rtol=1e-12)
-        assert_allclose(made[r][1], copy, rtol=1e-12)
-
-
-def copies(setting: dict) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The server's model and the clients' copy after every round."""
-    H, a = problem_arrays()
-    brought, seen = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": np.full(D, 1.2345)}), []
-    watch = lambda experiment, seed, row: seen.append(
-        (
-            np.asarray(row.server.shared["params"]),
-            np.asarray(row.server.state["broadcast"]["shift"]),
-        )
-    )
-    samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    fedsim.run(setting, **{**brought, "data": samples}, partition=consecutive(SIZES), watch=watch)
-    return seen[1:]
-
-
-def tables(d: int, rows: int, columns: int, seed: int = 0) -> tuple[Hashes, np.ndarray, np.ndarray]:
-    """Hashes of runs that are shifted, with the shifts and signs behind them."""
-    rng = np.random.default_rng(seed)
-    shift = rng.integers(0, columns, size=(rows, -(-d // columns)))
-    sign, j = rng.choice([-1, 1], size=(rows, d)), np.arange(d)
-    return (
-        Hashes(jnp.asarray((j % columns + shift[:, j // columns]) % columns), jnp.asarray(sign)),
-        shift,
-        sign,
-    )
+        assert_allclose(ended, (x, copy), rtol=1e-12)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("d", "columns"), [(1, 1), (7, 3), (9, 40)])
-def test_runs_are_added_as_one_coordinate_after_another(d, columns):
-    hashes, shift, sign = tables(d, 3, columns)
-    x = jnp.asarray(np.random.default_rng(1).normal(size=d), jnp.float32)
-    whole = sketch_of_runs(x, jnp.asarray(shift), jnp.asarray(sign), columns)
-    assert_array_equal(whole, sketch(x, hashes, columns))
-    if columns >= d:
-        assert_array_equal(estimate(whole, hashes), x)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("rows", [2, 17])
-def test_the_median_of_the_rows_is_that_of_numpy(rows):
-    hashes, *_ = tables(50, rows, 6)
-    table = np.random.default_rng(2).normal(size=(rows, 6)).astype(np.float32)
-    values = np.take_along_axis(table, np.asarray(hashes.column), 1) * np.asarray(hashes.sign)
-    assert_allclose(estimate(jnp.asarray(table), hashes), np.median(values, axis=0), rtol=1e-6)
+@pytest.mark.parametrize(("d", "columns", "rows"), [(1, 1, 3), (7, 3, 2), (9, 40, 17)])
+def test_runs_are_added_as_one_coordinate_after_another(d, columns, rows):
+    """The hashes are those of runs that are shifted; an estimate is the median of the rows."""
+    rng = np.random.default_rng(0)
+    shift, sign = rng.integers(0, columns, (rows, -(-d // columns))), rng.choice([-1, 1], (rows, d))
+    j, x = np.arange(d), jnp.asarray(rng.normal(size=d), jnp.float32)
+    column = (j % columns + shift[:, j // columns]) % columns
+    hashes = Hashes(jnp.asarray(column), jnp.asarray(sign))
+    table = sketch_of_runs(x, jnp.asarray(shift), jnp.asarray(sign), columns)
+    assert_array_equal(table, sketch(x, hashes, columns))
+    values = np.take_along_axis(np.asarray(table), column, 1) * sign
+    assert_allclose(estimate(table, hashes), np.median(values, axis=0), rtol=1e-6)
 
 
 @pytest.mark.long
@@ -187,29 +158,22 @@ def test_the_median_of_the_rows_is_that_of_numpy(rows):
 def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     """In a run momentum and errors are sketches; only the largest coordinates reach the model."""
     rows, columns, k, rho = 3, 3, 2, 0.7
-    link = {
-        "kind": "count_sketch",
-        "rows": rows,
-        "columns": columns,
-        "k": k,
-        "momentum": rho,
-        "masked": masked,
-    }
-    setting = {
-        "rounds": len(COHORTS),
-        "client": {"lr": 0.1, "batch": "full", "steps": 2},
-        "wire": [link],
-    }
-    result = quadratics(cohort={"kind": "listed", "rounds": COHORTS}, **setting)
-    codec = made("count_sketch", rows=rows, columns=columns)
+    of_table = {"rows": rows, "columns": columns}
+    link = {"kind": "count_sketch", **of_table, "k": k, "momentum": rho, "masked": masked}
+    result = quadratics(
+        rounds=len(COHORTS),
+        cohort={"kind": "listed", "rounds": COHORTS},
+        client={"lr": 0.1, "batch": "full", "steps": 2},
+        wire=[link],
+    )
+    codec = made("count_sketch", **of_table)
     table = lambda x: np.asarray(codec.encode(jnp.asarray(x), (), None)[0])
     x, u, e = np.full(D, 2.0), np.zeros((rows, columns)), np.zeros((rows, columns))
     with jax.enable_x64(True):
         for ids in COHORTS:
             there = [i for i in ids if SIZES[i]]
-            update = sum(SIZES[i] * trained(x, i, 0.1, 2) for i in there) / sum(
-                SIZES[i] for i in there
-            )
+            total = sum(SIZES[i] * trained(x, i, 0.1, 2) for i in there)
+            update = total / sum(SIZES[i] for i in there)
             u = rho * u + table(update)
             e = e + u
             step = largest(np.asarray(codec.decode(jnp.asarray(e), D)), k)
@@ -219,6 +183,5 @@ def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     assert_allclose(result.model(), x, rtol=1e-10)
     assert_allclose(result.state()["server"]["momentum"], u, rtol=1e-9, atol=1e-12)
     assert_allclose(result.state()["server"]["error"], e, rtol=1e-9, atol=1e-12)
-    assert result.rounds["bytes_up"].diff().tolist()[1:] == [
-        len(ids) * 4 * rows * columns for ids in COHORTS
-    ]
+    sent = [len(ids) * 4 * rows * columns for ids in COHORTS]
+    assert result.rounds["bytes_up"].diff().tolist()[1:] == sent

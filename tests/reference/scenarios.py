@@ -122,11 +122,7 @@ def _two_layers() -> Model:
     return Model(init=start, apply=apply, features=features, head=head)
 
 
-KINDS = {
-    "squares": {"model": "linear"},
-    "softmax": {"model": "logistic"},
-    "features": {},
-}
+KINDS = {"squares": {"model": "linear"}, "softmax": {"model": "logistic"}, "features": {}}
 MODELS: dict[str, Any] = {"features": _two_layers()}
 SHAPES = {
     "squares": {"W": (2, 1), "b": (1,)},

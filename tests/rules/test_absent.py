@@ -10,51 +10,18 @@ from by_hand import machines_of
 from cohorts import cohort_of, context_of
 from test_codecs import SIZES, D, quadratics, trained
 
-import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
-from fedsim.compose.contract import check_rule
-from fedsim.compose.shapes import ContractError
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Clients, Population
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.machines import Machines
 from fedsim.fleet.shares import shares
 from fedsim.scenario import read
-from fedsim.types import Context, RowStage, Stage
+from fedsim.types import Context
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
-
-@fedsim.stage
-def even():
-    """Clients with even ids reach the rule; three of them must."""
-
-    def apply(updates, state, context):
-        return updates._replace(arrived=updates.arrived & (context.ids % 2 == 0)), state, {}
-
-    return Stage(apply=apply, least=3)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("rule", ["mifa", "fedvarp", "ca2fl"])
-def test_the_sum_is_that_of_the_rows_where_rounds_are_skipped_and_rows_are_left_out(rule):
-    """A round with fewer than three rows changes nothing; rows that are left out are forgotten."""
-    result = quadratics(
-        rounds=8,
-        server=["even", rule, {"kind": "sgd", "lr": 0.7}],
-        client={"lr": 0.1, "batch": "full", "steps": 2},
-        fleet={"dropout": 0.25},
-        evaluate={"every": 1},
-    )
-    skipped = result.rounds["skipped"].to_numpy()[1:] > 0
-    assert skipped.any() and not skipped.all()
-    assert (result.clients["rounds_joined"].to_numpy()[1::2] > 0).any()
-    state = result.state()
-    last = state["client"]["last_update"]
-    assert last[::2].any() and not last[1::2].any()
-    np.testing.assert_allclose(state["server"]["sum_of_last"], last.sum(0), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.long
@@ -106,14 +73,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("sections", "said"), REFUSED)
 def test_what_cannot_be_is_refused_in_one_line(sections, said):
-    written = {
-        "name": "x",
-        "data": {"kind": "digits", "clients": 40},
-        "model": "logistic",
-        "cohort": "all",
-        "rounds": 2,
-    }
-    with numerics(scenario := read({**written, **sections})), pytest.raises(ScenarioError) as error:
+    data = {"kind": "digits", "clients": 40}
+    scenario = read({"name": "x", "data": data, "model": "logistic", "cohort": "all", **sections})
+    with numerics(scenario), pytest.raises(ScenarioError) as error:
         build(scenario)
     assert said in str(error.value) and len(str(error.value).splitlines()) == 1
 
@@ -128,13 +90,11 @@ UNIFORM, POISSON, WEIGHTED = (
 
 def machines(reach=None, **fleet) -> Machines:
     """A fleet whose clients can be reached with these probabilities."""
-    fixed = (
-        None
-        if reach is None
-        else FAMILIES["availability"]["bernoulli"]()._replace(begin=lambda clients, rng: reach)
-    )
+    if reach is not None:
+        bernoulli = FAMILIES["availability"]["bernoulli"]()
+        fleet["availability"] = bernoulli._replace(begin=lambda clients, rng: reach)
     clients = Clients(SAMPLES, lambda: np.zeros((5, 0)))
-    of_seed = machines_of({"availability": fixed, **fleet})["machines"]
+    of_seed = machines_of({"availability": None, **fleet})["machines"]
     return of_seed(clients, Cost(SAMPLES, 0, 0), 0)
 
 
@@ -204,10 +164,9 @@ def test_known_shares_make_the_estimate_unbiased_over_all_cohorts(name):
     with jax.enable_x64(True):
         estimate = jax.jit(lambda count: rule.apply(stack(deltas, count), (), context(pi))[0])
         for S, p in cohorts():
-            total, sums = (
-                total + p * np.asarray(estimate(np.bincount(S, minlength=5).astype(float))),
-                sums + p,
-            )
+            count = np.bincount(S, minlength=5).astype(float)
+            total += p * np.asarray(estimate(count))
+            sums += p
     assert sums == pytest.approx(1)
     np.testing.assert_allclose(total, SAMPLES @ deltas / SAMPLES.sum(), rtol=1e-10)
 
@@ -224,29 +183,10 @@ def context(pi) -> Context:
 def test_shares_that_nobody_knows():
     population, loss = Population(ABLE, SAMPLES[ABLE]), FAMILIES["cohort"]["power_of_choice"](2, 3)
     of = lambda cohort, fleet: shares(cohort, population, fleet)
-    assert of(loss, machines()) is None and of(UNIFORM(2), machines(REACH)) is None
-    assert (
-        of(UNIFORM(2), machines(deadline=3.0)) is None
-        and of(UNIFORM(2), machines(report_goal=1)) is None
-    )
+    assert of(loss, machines()) is None
     assert of(WEIGHTED(2), machines(np.full(5, 0.5))) is None
+    for fleet in ({"reach": REACH}, {"deadline": 3.0}, {"report_goal": 1}):
+        assert of(UNIFORM(2), machines(**fleet)) is None, fleet
     np.testing.assert_allclose(of(WEIGHTED(2), machines(np.ones(5))), 2 * SAMPLES / 12)
     cyclic = FAMILIES["cohort"]["cyclic"](2)
     np.testing.assert_allclose(of(cyclic, machines(REACH)), np.where(SAMPLES > 0, REACH, 0) / 2)
-
-
-def test_a_rule_of_your_own_remembers_too_and_keeps_its_contract():
-    """What it does to every row is checked by shapes, as all hooks are."""
-
-    def made(after):
-        def apply(updates, context):
-            return updates._replace(memory=after(updates))
-
-        return FAMILIES["rule"]["mean"]()._replace(
-            before=RowStage(apply, "own", memory=lambda params, key: jnp.zeros(2))
-        )
-
-    updates, about = cohort_of(jnp.ones((3, 4))), context_of(3, shared={"params": jnp.ones(4)})
-    check_rule(made(lambda updates: updates.memory + 1), updates, about, jnp.ones(3, bool))
-    with pytest.raises(ContractError, match="memory"):
-        check_rule(made(lambda updates: updates.delta), updates, about, jnp.ones(3, bool))

@@ -67,51 +67,6 @@ def test_nobody_usable_leaves_everything_as_it_was(kind):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", some(KINDS, 6, 1))
-def test_too_few_survivors_skip_the_round(kind):
-    """Rounds of all clients and of two in turn: small ones are skipped if the rule needs more."""
-    result = run(kind, cohort={"kind": "listed", "rounds": [list(range(14)), [3, 4]]})
-    least = result.experiment.program.server.pipeline.least
-    assert np.isfinite(result.model()["W"]).all()
-    assert result.rounds["skipped"].tolist() == [0, 0, int(least > 2), 0]
-    assert result.rounds["clients_reported"].tolist() == [0, 14, 2, 14]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", some(KINDS, 12, 2))
-@pytest.mark.filterwarnings("ignore:labels run from 0 to 1")  # of a class that nobody trains on
-def test_one_client_with_one_sample(kind):
-    data = fedsim.Arrays(
-        np.array([[1.0, -2.0]]), np.array([0]), np.array([7]), np.array([[1.0, 0.0]]), np.array([1])
-    )
-    written = {
-        "name": "one",
-        "rounds": 2,
-        "client": client(kind),
-        "server": [link(kind)],
-        "numerics": X64,
-    }
-    try:
-        result = fedsim.run(written, data=data)
-    except fedsim.ScenarioError as error:
-        assert "reporting clients, the cohort has 1" in str(error)
-    else:
-        assert np.isfinite(result.model()["W"]).all() and np.abs(result.model()["W"]).max() > 0
-
-
-@pytest.mark.long
-def test_keep_lets_a_non_finite_row_pass_and_the_run_diverges():
-    result = run("mean", wire=["nonfinite"], fleet={"malicious": [2]}, on_nonfinite="keep")
-    assert result.status == "diverged" and result.summary["diverged"].tolist() == [1]
-
-
-@pytest.mark.long
-def test_stop_ends_the_run_at_the_first_non_finite_row():
-    result = run("mean", wire=["nonfinite"], fleet={"malicious": [2]}, on_nonfinite="stop")
-    assert result.status == "stopped" and result.rounds["round"].tolist() == [0, 1]
-
-
-@pytest.mark.long
 def test_an_impossible_round_ends_the_run_where_asked(tmp_path):
     """Two attackers of five drop out, and what is left is too little for Krum."""
     few = {
@@ -125,8 +80,6 @@ def test_an_impossible_round_ends_the_run_where_asked(tmp_path):
     stopped = run("krum", rounds=6, on_impossible="stop", out=tmp_path / "run", **few)
     first = int(skipping.rounds["round"][skipping.rounds["skipped"] == 1].min())
     assert stopped.status == "stopped" and stopped.rounds["round"].max() == first
-    assert (
-        stopped.reasons[0].startswith(f"round {first}: ") and "the rule needs" in stopped.reasons[0]
-    )
-    verified = fedsim.verify(tmp_path / "run", data=ragged(clients=14))
-    assert verified.equal, verified.checks
+    (reason,) = stopped.reasons.values()
+    assert reason.startswith(f"round {first}: ") and "the rule needs" in reason
+    assert fedsim.verify(tmp_path / "run", data=ragged(clients=14)).equal

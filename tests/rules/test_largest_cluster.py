@@ -1,9 +1,12 @@
 """Rules that cluster: noise, clients that send the same, and buckets in front of a rule."""
 
+import jax
 import numpy as np
 import pytest
+from reference import detectors
 
 import fedsim
+from fedsim.rules.gap_statistic import upper_cluster
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -35,3 +38,17 @@ def test_bucket_halves_the_rows_and_a_rule_behind_it_counts_those():
     assert len(draws) > 1
     few = fedsim.aggregate(server, rows, weights=np.arange(12) < 8)
     assert few.tolist() == [0.0]  # of four buckets five are needed: the round is skipped
+
+
+@pytest.mark.long
+def test_two_clusters_are_found_as_numpy_finds_them():
+    cluster = jax.jit(upper_cluster)
+    rng, found = np.random.default_rng(3), 0
+    for trial in range(40):
+        values, among = rng.random(12), rng.random(12) < 0.8
+        values[: trial % 5] += trial / 10
+        want = detectors.upper(values, among)
+        assert np.asarray(cluster(values.astype(np.float32), among)).tolist() == want.tolist()
+        found += want.any()
+    assert 5 < found < 35
+    assert not cluster(np.ones(12, np.float32), among).any()

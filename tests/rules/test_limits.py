@@ -70,20 +70,23 @@ def test_more_must_report_where_more_are_looked_at():
     assert made["mean"]().least == made["median"]().least == 1
 
 
-@pytest.mark.parametrize("unit", [1.0, 2.0**20])
-@pytest.mark.parametrize(
-    ("rows", "weights", "at"),
-    [
-        # a row that sees two others at an angle just above 120°
-        ([[0, 0, 0], [0.49924406, 0.8664614, 0], [0.49924406, -0.8664614, 0]], [1, 1, 1], 0),
-        # one with half of the weight
-        ([[-2, 1, 2], [-3, -1, 3], [-2, 0, 3]], [2, 3, 1], 1),
-    ],
-)
-def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, at, unit):
-    stacked = unit * np.float32(rows)
+ITS_OWN_MEDIAN = {  # rows, their weights, and which of the rows it is
+    "two others at an angle just above 120°": (
+        [[0, 0, 0], [0.49924406, 0.8664614, 0], [0.49924406, -0.8664614, 0]],
+        [1, 1, 1],
+        0,
+    ),
+    "half of the weight": ([[-2, 1, 2], [-3, -1, 3], [-2, 0, 3]], [2, 3, 1], 1),
+}
+
+
+@pytest.mark.parametrize("case", ITS_OWN_MEDIAN)
+def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(case):
+    rows, weights, at = ITS_OWN_MEDIAN[case]
     link = {"kind": "geometric_median", "weights": "samples"}
-    assert fedsim.aggregate(link, stacked, weights=weights).tolist() == stacked[at].tolist()
+    for unit in (1.0, 2.0**20):
+        stacked = unit * np.float32(rows)
+        assert fedsim.aggregate(link, stacked, weights=weights).tolist() == stacked[at].tolist()
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import scipy.optimize
 from conftest import OF_ADAPTERS, READERS, own_kinds_of
 from reference import alone, clients, scenarios
 from reference.conditions import CONDITIONS, HARD
@@ -14,45 +15,13 @@ from fedsim.errors import ScenarioError
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 LR, PROBLEM = 0.1, "squares"
-FILTERS = [
-    name
-    for name, (_, rule) in RULES.items()
-    if rule.__module__ in ("reference.filters", "reference.detectors")
-]
 ELSEWHERE = {"dyn"}  # behind its own client method alone
-
-
-REMEMBER = ("mifa", "fedvarp", "ca2fl", "fedau", "fedau(cutoff=2)")
-ONCE = (
-    "term",
-    "delta_fl",
-    "gifair",
-    "fedmgda",
-    "agnostic",
-    "agnostic(lr=0.3)",
-    "median",
-    "trimmed_mean",
-    "krum",
-    "multi_krum",
-    "geometric_median",
-    "rfa",
-    "centered_clipping",
-    *(name for name in FILTERS if name not in ("sign_majority", "robust_learning_rate")),
-)
-
-
-AT_ONCE = (
-    *(
-        "mean(samples)",
-        "mean_over_all",
-        "nova",
-        "fedexp",
-        "horvitz_thompson",
-        "q_fair",
-        "agnostic(lr=0.3)",
-    ),
-    *("median", "trimmed_mean", "krum", "geometric_median", "centered_clipping"),
-)
+COUNTED = ("mean(samples)", "mean(uniform)", "mean(steps)", "mean(effort)", "mean_over_all")
+COUNTED += ("nova", "fedexp", "horvitz_thompson", "q_fair", "sign_majority", "robust_learning_rate")
+"""Rules that are sums in which an update counts as often as its client was drawn."""
+AT_ONCE = ("mean(samples)", "mean_over_all", "nova", "fedexp", "horvitz_thompson", "q_fair")
+AT_ONCE += ("agnostic(lr=0.3)", "median", "trimmed_mean", "krum", "geometric_median")
+AT_ONCE += ("centered_clipping",)
 IN_PARTS = [
     name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in RULES
 ]
@@ -63,7 +32,7 @@ def test_rounds_of_some_of_the_clients_and_half_a_server_step(name):
     """And, where a sum counts an update as often as it was drawn, of clients drawn twice."""
     link, rule = RULES[name]
     start = np.array([0.2, -0.1, 0.4])
-    for twice in (False, True)[: 1 if name in (*REMEMBER, *ONCE, "hierarchical") else 2]:
+    for twice in (False, True) if name in COUNTED else (False,):
         rounds = alone.rounds(twice)
         want = alone.in_numpy(rule, rounds, start)
         with jax.enable_x64(True):
@@ -84,29 +53,39 @@ def test_a_run_has_the_final_parameters_and_states_of_its_rule(name):
     scenarios.compare(run([link]), want)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("epsilon", [0.02, 0.1])
+@pytest.mark.parametrize("weights", ["samples", "uniform"])
+def test_weights_of_fedmgda_near_the_mean_are_those_of_a_solver(epsilon, weights):
+    rows = np.random.default_rng(4).normal(size=(7, 4)) + 0.4
+    counts = np.array([3.0, 1, 2, 5, 1, 4, 2])
+    units = rows / np.linalg.norm(rows, axis=1)[:, None]
+    centre = counts / counts.sum() if weights == "samples" else np.full(7, 1 / 7)
+    solved = scipy.optimize.minimize(
+        lambda share: np.sum((share @ units) ** 2),
+        centre,
+        jac=lambda share: 2 * units @ (share @ units),
+        method="SLSQP",
+        bounds=[(max(p - epsilon, 0), min(p + epsilon, 1)) for p in centre],
+        constraints={"type": "eq", "fun": lambda share: share.sum() - 1},
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    link = {"kind": "fedmgda", "epsilon": epsilon, "weights": weights}
+    got = fedsim.aggregate(link, rows, weights=counts)
+    np.testing.assert_allclose(got, solved.x @ units, atol=1e-6)
+
+
 TWICE = {"kind": "listed", "rounds": alone.TWICE}
-REFUSED = {
-    "fewer than the rule needs": (
-        "krum",
-        CONDITIONS["cyclic"].cohort,
-        "krum needs at least 5 reporting clients, the cohort has 4",
-    ),
-    "one memory of two updates": (
-        "mifa",
-        TWICE,
-        "listed draws a client twice, and mifa remembers one update of every",
-    ),
-    "an update counts once": (
-        "median",
-        TWICE,
-        "listed draws a client twice, and median is no sum in which an update counts",
-    ),
+REFUSED = {  # rule -> the cohort that it cannot stand behind, and what is said
+    "krum": (CONDITIONS["cyclic"].cohort, "needs at least 5 reporting clients, the cohort has 4"),
+    "mifa": (TWICE, "listed draws a client twice, and mifa remembers one update of every"),
+    "median": (TWICE, "draws a client twice, and median is no sum in which an update counts"),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_rule_behind_the_wrong_cohort_is_refused(case):
-    name, cohort, message = REFUSED[case]
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_rule_behind_the_wrong_cohort_is_refused(name):
+    cohort, message = REFUSED[name]
     with pytest.raises(ScenarioError, match=message):
         run([RULES[name][0]], cohort=cohort)
 

@@ -27,9 +27,8 @@ def aggregate(case, server, X=None, **rows):
     room = ROOM if WHOLE else (min(K + 1, ROOM[0]), D)
     stack, w = np.zeros(room), np.zeros(room[0])
     stack[:K, :D], w[:K] = X, 1.0 if weights is None else weights
-    known = {
-        name: row if callable(row) else np.pad(row, (0, room[1] - D)) for name, row in rows.items()
-    }
+    wide = lambda row: row if callable(row) else np.pad(row, (0, room[1] - D))
+    known = {name: wide(row) for name, row in rows.items()}
     return fedsim.aggregate(server, stack, weights=w, **known)[:D]
 
 
@@ -77,10 +76,8 @@ def krum(case):
 def centered_clipping(case):
     p, v0 = case["params"], array(case["inputs"]["v0"])
     link = {"kind": "centered_clipping", "radius": p["tau"], "iterations": p["L"]}
-    yield (
-        "agg",
-        fedsim.aggregate(link, array(case["inputs"]["X"]) - v0) + v0,
-    )  # a fresh server's v is zero
+    # a fresh server's v is zero
+    yield "agg", fedsim.aggregate(link, array(case["inputs"]["X"]) - v0) + v0
 
 
 def dnc(case):
@@ -145,12 +142,8 @@ def alie(case):
 
 
 def ipm(case):
-    yield (
-        "vec",
-        attacked(
-            array(case["inputs"]["H"]), {"kind": "inner_product", "epsilon": case["params"]["eps"]}
-        ),
-    )
+    link = {"kind": "inner_product", "epsilon": case["params"]["eps"]}
+    yield "vec", attacked(array(case["inputs"]["H"]), link)
 
 
 def distant(kind):
@@ -182,18 +175,15 @@ def results(case):
     fn, params = case["fn"], case["params"]
     if fn in BY_NAME:
         yield from BY_NAME[fn](case)
-    for key, server in AGGREGATES.get(fn, lambda p: {})(params).items():
+    for key, server in AGGREGATES[fn](params).items() if fn in AGGREGATES else ():
         yield key, aggregate(case, server)
     if fn in ROWS:
         yield "rows", fedsim.transmit(ROWS[fn](params), array(case["inputs"]["X"]))[0]
 
 
 FUNCTIONS = {*BY_NAME, *AGGREGATES, *ROWS}
-CASES = [
-    case for case in (*oracle("robust_aggregators"), *oracle("attacks")) if case["fn"] in FUNCTIONS
-]
-
-
+ALL = (*oracle("robust_aggregators"), *oracle("attacks"))
+CASES = [case for case in ALL if case["fn"] in FUNCTIONS]
 AT_ONCE = ("arc", "alie", "ipm", "min_max")
 """Those without another reference in the fast part."""
 FIRST = [next(case["name"] for case in CASES if case["fn"] == fn) for fn in AT_ONCE]

@@ -91,17 +91,7 @@ def through(link, updates: Updates) -> Updates:
     return jax.jit(noun.apply)(updates, noun.init(params, K), context)[0]
 
 
-@every_link
-@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.long)])
-def test_shape_dtype_and_kind_are_kept(link, dtype):
-    stack = deltas(dtype=dtype)
-    got = sent(link, stack, malicious=MALICIOUS)
-    assert jax.tree.structure(got) == jax.tree.structure(stack)
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(stack), strict=True):
-        assert a.shape == b.shape and a.dtype == b.dtype and isinstance(a, np.ndarray)
-
-
-@pytest.mark.quick(4)
+@pytest.mark.long
 @every_link
 def test_weight_never_grows_and_the_other_sections_are_left_alone(link):
     stack, w = jax.tree.map(jnp.asarray, deltas()), jnp.arange(K, dtype=jnp.float32)
@@ -110,17 +100,6 @@ def test_weight_never_grows_and_the_other_sections_are_left_alone(link):
     after = through(link, before)
     assert (after.weight <= before.weight).all()
     assert bits(after._replace(delta=(), arrived=())) == bits(before._replace(delta=(), arrived=()))
-
-
-@every_link
-def test_absent_rows_change_no_bit_of_the_others(link):
-    w = np.array([1.0, 0, 1, 2, 0, 3, 1, 1, 0])
-    stack = deltas()
-    present = lambda tree: [leaf[w > 0] for leaf in jax.tree.leaves(tree)]
-    want = bits(present(sent(link, stack, weights=w, malicious=MALICIOUS)))
-    for value in (np.nan, np.inf, 1e30):
-        got = sent(link, poisoned(stack, w == 0, value), weights=w, malicious=MALICIOUS)
-        assert bits(present(got)) == want
 
 
 @every_attack
@@ -170,9 +149,8 @@ def test_a_message_is_noised_by_its_client_as_much_as_epsilon_asks():
 def test_gaussian_noise_is_the_client_s_own_and_comes_again():
     """It differs between clients, leaves and seeds, and does not depend on who else attacks."""
     stack = {"a": np.zeros((3, 20_000), np.float32), "b": np.full((3, 20_000), 5, np.float32)}
-    draw = lambda seed, ids=(0, 2): sent(
-        {"kind": "gaussian", "std": 3.0}, stack, malicious=list(ids), seed=seed
-    )
+    link = {"kind": "gaussian", "std": 3.0}
+    draw = lambda seed, ids=(0, 2): sent(link, stack, malicious=list(ids), seed=seed)
     got, again, other, alone = draw(0), draw(0), draw(1), draw(0, [2])
     assert bits(got) == bits(again) and bits(take(alone, 2)) == bits(take(got, 2))
     rows = [got["a"][0], got["a"][2], got["b"][0], got["b"][2], other["a"][0], other["b"][2]]
@@ -196,15 +174,6 @@ def test_clip_neither_overflows_nor_underflows(value):
     np.testing.assert_allclose(np.linalg.norm(got[0].astype(float)), min(value, 1.0), rtol=1e-5)
 
 
-@pytest.mark.long
-def test_mixing_with_nobody_expected_mixes_all_to_their_mean():
-    w = np.array([1.0, 0, 1, 2, 0, 3, 1, 1, 0])
-    got, stack = sent({"kind": "mix_neighbours", "f": 0}, deltas(), weights=w), deltas()
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(stack), strict=True):
-        mean = np.broadcast_to(b[w > 0].mean(0), a[w > 0].shape)
-        np.testing.assert_allclose(a[w > 0], mean, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
 def test_mixing_keeps_outliers_to_themselves(value):
     got = sent({"kind": "mix_neighbours", "f": 3}, poisoned(deltas(), slice(3, 5), value))
@@ -218,27 +187,5 @@ def test_mixing_gives_row_and_answer_alike_in_every_block_of_columns():
     X = np.random.default_rng(3).normal(size=(40, 3000))
     distance = ((X[:, None] - X[None]) ** 2).sum(-1)
     nearest = np.argsort(distance, 1, kind="stable")[:, :33]
-    np.testing.assert_allclose(
-        sent({"kind": "mix_neighbours", "f": 7}, X), X[nearest].mean(1), rtol=1e-12, atol=1e-14
-    )
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        {"kind": "clip", "norm": 0.0},
-        {"kind": "mix_neighbours", "f": -1},
-        {"kind": "gaussian", "std": 0.0},
-        {"kind": "sign_flip", "scale": -1.0},
-        {"kind": "nonfinite", "value": "zero"},
-        {"kind": "little_is_enough", "ddof": 2},
-        {"kind": "min_max", "direction": "up"},
-        {"kind": "model_replacement", "boost": 0.0},
-    ],
-    ids=lambda link: link["kind"],
-)
-def test_values_out_of_range_are_refused(link):
-    with pytest.raises(
-        fedsim.ScenarioError, match=rf"{next(key for key in link if key != 'kind')}: should be"
-    ):
-        fedsim.transmit(link, np.ones((3, 2)))
+    got = sent({"kind": "mix_neighbours", "f": 7}, X)
+    np.testing.assert_allclose(got, X[nearest].mean(1), rtol=1e-12, atol=1e-14)

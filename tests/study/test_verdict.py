@@ -272,6 +272,7 @@ def test_the_table_counts_seeds_with_their_ties():
     {
         "fleet.malicious=[0, 3]": "clients 0, 3 malicious",
         "fleet.malicious={count: 5}": "5 malicious",
+        "fleet.malicious={share: 0.2, per: round}": "20 % malicious, drawn every round",
         "cohort.size=1, client.epochs=2": "1 client per round, 2 local epochs",
         "data.partition={kind: dirichlet, alpha: 1}": "Dirichlet α = 1",
         "data.partition=dirichlet(alpha=0.1)": "Dirichlet α = 0.1",
