@@ -1,16 +1,11 @@
 """One hash of parameters and result CSVs, whatever the packing, blocks or calls."""
 
-import hashlib
-
 import jax
 import numpy as np
 import pytest
+from workloads import digest
 
 import fedsim
-from fedsim.disk.tables import to_csv
-from fedsim.runs.result import TABLE_COLUMNS
-
-BITS = ("rounds", "clients", "partition", "summary")
 
 
 def scenario(**sections):
@@ -25,18 +20,6 @@ def scenario(**sections):
         "numerics": {"lanes": 4},
         **sections,
     }
-
-
-def digest(result) -> str:
-    """Hash of the result CSVs and of the final parameters."""
-    sha = hashlib.sha256()
-    for name in BITS:
-        sha.update(to_csv(result.records[name], TABLE_COLUMNS[name]).encode())
-    model = result.model()
-    for layer in sorted(model):
-        for leaf in sorted(model[layer]):
-            sha.update(model[layer][leaf].tobytes())
-    return sha.hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +58,14 @@ def test_the_layout_changes_no_bit(reference):
 @pytest.mark.long
 def test_parts_of_a_block_change_no_bit():
     """A block of 10 passes the links whole, one of 8 as many messages at a time as lanes."""
-    links = {
+    sections = {
+        "model": "logistic",
+        "rounds": 2,
         "wire": [{"kind": "error_feedback", "codec": "sign"}],
         "server": [{"kind": "clip", "norm": 0.5}, "mean"],
     }
     blocks = [{"lanes": 4, "block": block} for block in (10, 8)]
-    whole, parts = [fedsim.run(scenario(**links, numerics=each, rounds=2)) for each in blocks]
+    whole, parts = [fedsim.run(scenario(**sections, numerics=each)) for each in blocks]
     assert digest(whole) == digest(parts)
 
 
@@ -111,8 +96,8 @@ VARIANTS = {  # what has programs of its own
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_all_rounds_and_seeds_share_one_compilation(variant):
     """Nothing is compiled after the first evaluated round, though cohorts' steps differ."""
-    numerics = {"lanes": 4, "block": 7}
-    written = scenario(rounds=4, evaluate={"every": 2}, numerics=numerics, **VARIANTS[variant])
+    sections = {"model": "logistic", "numerics": {"lanes": 4, "block": 7}, **VARIANTS[variant]}
+    written = scenario(rounds=4, evaluate={"every": 2}, **sections)
     if "method" in written:  # which brings its own server
         del written["server"]
     compiled = []

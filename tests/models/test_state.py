@@ -179,8 +179,8 @@ def test_blocks_add_up_and_absent_rows_do_not_count():
         some = after([False, True, True, False], [1.0, 1.0, 3.0, 1.0], cuts)
         assert some == {"count": 3, "flag": False, "mean": 1.75}
         assert some["count"].dtype == np.int32 and some["flag"].dtype == bool
-        assert after([False, False, False, True], [1.0] * 4, cuts)["count"] == 9
-        assert after([False] * 4, [1.0] * 4, cuts) == {"count": 1, "flag": True, "mean": 8.0}
+    assert after([False, False, False, True], [1.0] * 4, cuts)["count"] == 9
+    assert after([False] * 4, [1.0] * 4, cuts) == {"count": 1, "flag": True, "mean": 8.0}
 
 
 def test_a_schedule_that_mixes_models_takes_the_client_s():
