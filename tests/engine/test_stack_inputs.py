@@ -17,8 +17,9 @@ HALVES = [np.float16, ml_dtypes.bfloat16]
 @pytest.mark.quick(8)
 @pytest.mark.parametrize("server", ["trimmed_mean(trim=1)", ["clip(norm=1.0)", "mean"]])
 @pytest.mark.parametrize("dtype", [*HALVES, np.uint8, np.int64])
-def test_hundreds_of_rows_of_any_type_are_added_without_loss(server, dtype):
-    rows = np.full((300, 2), 250).astype(dtype)
+def test_many_rows_of_any_type_are_added_without_loss(server, dtype):
+    """Their sum is beyond the largest float16, 65,504."""
+    rows = np.full((80, 2), 1000 if dtype in HALVES else 250).astype(dtype)
     expected = fedsim.aggregate(server, rows.astype(np.float64)).astype(np.float32)
     actual = fedsim.aggregate(server, rows)
     assert actual.dtype == (dtype if dtype in HALVES else np.float64)
@@ -29,10 +30,9 @@ def test_hundreds_of_rows_of_any_type_are_added_without_loss(server, dtype):
 def test_an_array_of_jax_gives_the_float_type_that_jax_is_set_to(x64):
     for call in (lambda x: fedsim.aggregate("mean", x), lambda x: fedsim.transmit([], x)[0][0]):
         with jax.enable_x64(x64):
-            for whole in (jnp.array([[1, 2], [2, 2]]), jnp.ones((2, 2), bool)):
-                step = call(whole)
-                assert isinstance(step, jax.Array)
-                assert step.dtype == (jnp.float64 if x64 else jnp.float32)
+            step = call(jnp.array([[1, 2], [2, 2]]))
+            assert isinstance(step, jax.Array)
+            assert step.dtype == (jnp.float64 if x64 else jnp.float32)
         half = call(jnp.ones((2, 2), jnp.bfloat16))
         assert isinstance(half, jax.Array) and half.dtype == jnp.bfloat16
 
@@ -92,8 +92,8 @@ def test_a_tree_of_the_caller_is_like_a_row(argument):
 def test_a_message_of_half_precision_takes_two_bytes_a_number_until_it_is_encoded():
     rows = np.ones((2, 3), np.float16)
     assert fedsim.transmit([], rows)[1].tolist() == [6, 6]
-    encoded = fedsim.transmit("drive", rows)[1]
-    assert_array_equal(encoded, fedsim.transmit("drive", rows.astype(np.float32))[1])
+    encoded = fedsim.transmit("sign", rows)[1]
+    assert_array_equal(encoded, fedsim.transmit("sign", rows.astype(np.float32))[1])
 
 
 @pytest.mark.parametrize(

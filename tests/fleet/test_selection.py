@@ -100,10 +100,10 @@ def test_a_cohort_reads_only_what_it_declares(name):
 @pytest.mark.parametrize("name", [name for name in COHORTS if cohort_of(name).share is not None])
 def test_draws_times_factors_have_the_declared_share(name):
     cohort, whole, often = cohort_of(name), population(drawn=np.ones(7, int)), np.zeros(12)
-    for r in range(1, 1501):
+    for r in range(1, 1001):
         drawn = cohort.draw(whole, r, rng([3, r]))
         np.add.at(often, *((drawn.ids, drawn.factor) if isinstance(drawn, Drawn) else (drawn, 1)))
-    assert_allclose(often[whole.ids] / 1500, np.broadcast_to(cohort.share(whole), 7), atol=0.12)
+    assert_allclose(often[whole.ids] / 1000, np.broadcast_to(cohort.share(whole), 7), atol=0.12)
 
 
 # --------------------------------------------------------------------------------------- importance
@@ -180,7 +180,7 @@ def test_oort_draws_the_best_clients_by_utility():
         cohort = made("oort", size=size, explore=0.0, least=0.0, cutoff=1.0)
         assert ids_of(cohort.draw(whole, r, rng())) == sorted(whole.ids[best[:size]].tolist())
     cohort = made("oort", size=1, explore=0.0, least=0.0, cutoff=0.3)
-    drawn = np.array([cohort.draw(whole, r, rng(s))[0] for s in range(1500)])
+    drawn = np.array([cohort.draw(whole, r, rng(s))[0] for s in range(1000)])
     u = np.array([utility(whole, i, r) for i in best])
     exploited = u >= 0.3 * u[0]
     assert 1 < exploited.sum() < len(best)
@@ -219,7 +219,7 @@ def test_urns_match_the_algorithm():
             if not free:
                 urn, free = urn + 1, total
     assert_allclose(distributions.sum(1), 1), assert_allclose(distributions.sum(0), m * n / total)
-    drawn = np.array([made("clustered", size=m).draw(whole, 1, rng(seed)) for seed in range(4000)])
+    drawn = np.array([made("clustered", size=m).draw(whole, 1, rng(seed)) for seed in range(3000)])
     often = np.stack([[np.mean(drawn[:, k] == i) for i in whole.ids] for k in range(m)])
     assert_allclose(often, distributions, atol=0.03)
     assert (drawn == 9).any(1).all()  # 9 of 25 samples: in every round of 4

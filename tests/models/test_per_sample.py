@@ -51,9 +51,10 @@ def test_their_mean_is_the_gradient_of_the_batch(real, objective):
         # A mean over a batch multiplies what fills it up by zero.
         clean = rows._replace(x=np.nan_to_num(rows.x))
         variables = {"params": params, "stats": {}}
-        per_sample = jax.jit(lambda v, b: work.per_sample(v, b, objective))
-        (losses, stats), each = per_sample(variables, rows)
-        (loss, _), g = jax.jit(lambda v, b: work.value_and_grad(v, b, objective))(variables, clean)
+        per_sample = lambda batch: work.per_sample(variables, batch, objective)
+        of_batch = lambda batch: work.value_and_grad(variables, batch, objective)
+        both = jax.jit(lambda rows, clean: (per_sample(rows), of_batch(clean)))
+        ((losses, stats), each), ((loss, _), g) = both(rows, clean)
         mean = jax.tree.map(lambda leaf: np.sum(leaf, 0) / max(real, 1), each)
         np.testing.assert_allclose(losses.sum() / max(real, 1), loss, rtol=1e-12)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14), mean, g)

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from building import built
 
 import fedsim
-from fedsim.assemble import build
 from fedsim.engine.scoring.rows import metrics, scores_by_row
 from fedsim.errors import ScenarioError
 from fedsim.report.page.outcome import headline
-from fedsim.scenario import read
 from fedsim.study.summary import larger_is_better, worst
 from fedsim.study.tuning import validation_of
 
@@ -26,7 +25,8 @@ def scenario(**sections):
 
 
 def test_the_default_model_of_targets_is_linear_and_the_record_says_so():
-    model = build(read(scenario()), data=DATA).scenario.resolved()["model"]
+    data = {"kind": "diabetes", "clients": 3}
+    model = built(scenario(data=data)).scenario.resolved()["model"]
     assert model == {"kind": "linear", "bias": True, "loss": None}
 
 
