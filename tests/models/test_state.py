@@ -34,11 +34,11 @@ def own():
     def init(key):
         stats = {
             "count": 0,  # of the type of Python's numbers
-            "mask": jnp.array(MASK),
-            "order": jnp.array(PERMUTATION, jnp.uint8),
-            "mean": jnp.zeros(5),
+            "mask": np.array(MASK),
+            "order": np.array(PERMUTATION, np.uint8),
+            "mean": np.zeros(5, np.float32),
         }
-        return {"params": {"W": 0.1 * jax.random.normal(key, (5, 3))}, "stats": stats}
+        return {"params": {"W": np.linspace(-0.1, 0.1, 15).reshape(5, 3)}, "stats": stats}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
         stats = variables["stats"]
