@@ -1,4 +1,4 @@
-"""Residual networks in plain NumPy, from the definitions in torch and torchvision (BasicBlock).
+"""The residual networks for CIFAR in plain NumPy, from the definitions in torch (BasicBlock).
 
 Images are `[B, C, H, W]` and kernels `[out, C, k, k]`, as in torch.
 """
@@ -32,51 +32,36 @@ def conv2d(x, kernel, stride, padding):
     return y
 
 
-def centred(h, axes):
-    """Values with mean 0 and variance 1 over these axes."""
-    away = h - h.mean(axes, keepdims=True)
-    return away / np.sqrt(np.square(away).mean(axes, keepdims=True) + EPSILON)
-
-
 def of_channels(p):
     return p[:, None, None]
 
 
-def normalised(layer, h, norm, groups):
-    """GroupNorm, or BatchNorm2d in training, or a bias alone."""
-    if norm == "none":
-        return h + of_channels(layer["b"])
-    if norm == "group":
-        batch, channels, height, width = h.shape
-        parts = h.reshape(batch, groups, channels // groups, height, width)
-        h = centred(parts, (2, 3, 4)).reshape(h.shape)
-    else:
-        h = centred(h, (0, 2, 3))
-    return h * of_channels(layer["scale"]) + of_channels(layer["shift"])
+def group_norm(layer, h, groups):
+    """GroupNorm."""
+    batch, channels, height, width = h.shape
+    parts = h.reshape(batch, groups, channels // groups, height, width)
+    away = parts - parts.mean((2, 3, 4), keepdims=True)
+    parts = away / np.sqrt(np.square(away).mean((2, 3, 4), keepdims=True) + EPSILON)
+    return parts.reshape(h.shape) * of_channels(layer["scale"]) + of_channels(layer["shift"])
 
 
-def plain_resnet(params, x, depth, norm, groups=2):
+def plain_resnet(params, x, depth, groups=2):
     """Classes of images `[B, H, W, C]` in training, by the parameters of `fedsim.models.resnet`."""
-    imagenet = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
-    stages = imagenet.get(depth, ((depth - 2) // 6,) * 3)
 
     def layer(name, h, stride, padding):
         kernel = np.asarray(params[name]["W"]).transpose(3, 2, 0, 1)
-        return normalised(params[name], conv2d(h, kernel, stride, padding), norm, groups)
+        return group_norm(params[name], conv2d(h, kernel, stride, padding), groups)
 
     def basic_block(name, h, stride):
         inner = np.maximum(layer(f"{name}_first", h, stride, padding=1), 0)
         inner = layer(f"{name}_second", inner, 1, padding=1)
-        if f"{name}_shortcut" in params:
-            return np.maximum(inner + layer(f"{name}_shortcut", h, stride, padding=0), 0)
         shortcut = np.zeros(inner.shape)  # option A
         shortcut[:, : h.shape[1]] = h[:, :, ::stride, ::stride]
         return np.maximum(inner + shortcut, 0)
 
     h = np.maximum(layer("stem", x.transpose(0, 3, 1, 2), 1, padding=1), 0)
-    block = 0
-    for stage, count in enumerate(stages):
-        for i in range(count):
-            h = basic_block(f"block{block}", h, 2 if stage > 0 and i == 0 else 1)
-            block += 1
+    in_a_stage = (depth - 2) // 6
+    for block in range(3 * in_a_stage):
+        begins_a_stage = block > 0 and block % in_a_stage == 0
+        h = basic_block(f"block{block}", h, 2 if begins_a_stage else 1)
     return h.mean((2, 3)) @ params["last"]["W"] + params["last"]["b"]

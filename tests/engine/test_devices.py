@@ -19,10 +19,6 @@ pytestmark = pytest.mark.long
 FEDSIM = Path(sys.executable).parent / "fedsim"
 
 
-def environment(devices: int) -> dict[str, str]:
-    return {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-
-
 def digests_of(names: list[str]) -> dict[str, str]:
     """The hashes of workloads in this process."""
     return {name: digest(run(name)) for name in names}
@@ -31,7 +27,8 @@ def digests_of(names: list[str]) -> dict[str, str]:
 def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
     """The hashes of workloads in another process."""
     script = [sys.executable, str(TESTS / "workloads.py"), str(cores), *names]
-    done = subprocess.run(script, capture_output=True, text=True, env=environment(devices))
+    flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+    done = subprocess.run(script, capture_output=True, text=True, env={**os.environ, **flags})
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -49,12 +46,12 @@ def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
 
 
 WAYS = {  # to keep a run's state, its samples and its calls -> edits, and arguments of the run
-    "a commit every second round": (["checkpoint.rounds=2"], {}),
-    "samples on the host": (["data.resident_mb=0"], {}),
-    "client memory on the disk": (["checkpoint.resident_mb=0"], {}),
-    "a call for the whole round": ([], {"calls": 1}),
+    "commits, samples on the host": (["checkpoint.rounds=2", "data.resident_mb=0"], {}),
+    "client memory on the disk, a call for the whole round": (
+        ["checkpoint.resident_mb=0"], {"calls": 1},
+    ),
     "calls for parts of a round": ([], {"calls": 3}),
-}
+}  # fmt: skip
 KINDS = ("full_batch", "scaffold", "median", "mime", "fedbuff", "power_of_choice", "graph")
 
 
@@ -65,17 +62,11 @@ def test_how_a_run_is_kept_changes_no_byte(name, tmp_path):
         assert digest(run(name, edits=edits, out=tmp_path / way, **arguments)) == expected, way
 
 
-@pytest.mark.parametrize(
-    ("asked", "answer"),
-    [
-        ("gpu", "there is no gpu here"),
-        ("cpu:7", "there are 1 devices"),
-        ("the fast one", "write a kind"),
-    ],
-)
-def test_a_missing_device_is_named(asked, answer):
-    with pytest.raises(DeviceError, match=answer):
-        fedsim.run({"name": "a", "rounds": 0, "data": "digits"}, device=asked)
+def test_a_missing_device_is_named():
+    answers = {"gpu": "no gpu here", "cpu:7": "there are 1 devices", "the fast one": "write a kind"}
+    for asked, answer in answers.items():
+        with pytest.raises(DeviceError, match=answer):
+            fedsim.run({"name": "a", "rounds": 0, "data": "digits"}, device=asked)
 
 
 def start(process: int, port: int, out: Path, root: Path, *more: str) -> subprocess.Popen:

@@ -38,29 +38,27 @@ class StopAfter(Meter):
         return {"counted": self.counted}
 
 
-def run_with(meter):
-    """A run of ten rounds with one more meter."""
+@pytest.fixture(scope="module")
+def ended():
+    """A run of ten rounds with one more meter, and its rows."""
     scenario = read({"name": "s", "data": DATA, "rounds": 10, "evaluate": {"every": 5}})
     with numerics(scenario):
         experiment = build(scenario)
         run = experiment.run(0)
-        run.meters.append(meter)
+        run.meters.append(StopAfter(7))
         rows = [row for _, row in events([run], experiment.program)]  # no moment for a commit
         return run, rows
 
 
-def test_a_meter_has_its_columns_and_ends_a_run_with_its_reason():
-    run, rows = run_with(StopAfter(7))
-    assert [(row.values["round"], row.values["counted"]) for row in rows] == [
-        (0, 0),
-        (5, 5),
-        (7, 7),
-    ]
+def test_a_meter_has_its_columns_and_ends_a_run_with_its_reason(ended):
+    run, rows = ended
+    counted = [(row.values["round"], row.values["counted"]) for row in rows]
+    assert counted == [(0, 0), (5, 5), (7, 7)]
     assert (run.status, run.reason) == ("stopped", "round 7: enough")
 
 
-def test_a_checkpoint_stores_what_a_meter_names():
-    run, _ = run_with(StopAfter(7))
+def test_a_checkpoint_stores_what_a_meter_names(ended):
+    run, _ = ended
     snapshot = run.snapshot(portable=True)
     assert snapshot.values["counted"] == 7 and snapshot.arrays["seen"].tolist() == [7] * 4
     fresh = StopAfter(7)
@@ -80,14 +78,10 @@ def test_integers_are_summed_between_rows_and_other_values_are_the_last():
     assert again.columns == since.columns
 
 
-def test_a_prolonged_run_counts_on_apart_from_what_it_stored():
-    run, _ = run_with(StopAfter(10))
-    stored = {
-        **run.snapshot(portable=True).values,
-        "status": "done",
-        "open_since": {"a": 1, "info": {}},
-    }
-    run.rounds = 12
-    run.restore(run.snapshot(portable=True)._replace(values=stored))
+def test_a_prolonged_run_counts_on_apart_from_what_it_stored(ended):
+    run, _ = ended
+    snapshot = run.snapshot(portable=True)
+    done = {"status": "done", "open_since": {"a": 1, "info": {}}}
+    run.restore(snapshot._replace(values={**snapshot.values, **done}))
     run.since.add(a=1)
     assert (run.since["a"], run.open_since["a"]) == (2, 1)

@@ -1,5 +1,6 @@
 """What links report of a round: columns of `rounds.csv`, and states of row-wise stages."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -47,9 +48,8 @@ def test_updates_at_the_bound_count_as_unclipped():
     stage = FAMILIES["stage"]["adaptive_clip"]()
     row = cohort_of(jnp.array([[3.0, 4.0]]))._replace(delta=jnp.array([3.0, 4.0]))
     context = context_of(1, ids=jnp.int32(0), malicious=jnp.zeros((), bool))
-    for norm, unclipped in ((4.9, 0.0), (5.0, 1.0)):
-        measured = stage.measure(row, context._replace(state=jnp.float32(norm)))
-        assert float(measured["unclipped"]) == unclipped
+    measure = jax.jit(lambda norm: stage.measure(row, context._replace(state=norm))["unclipped"])
+    assert [float(measure(np.float32(norm))) for norm in (4.9, 5.0)] == [0.0, 1.0]
 
 
 @pytest.mark.long
@@ -68,26 +68,13 @@ def test_a_second_stage_of_a_kind_is_numbered_and_a_skipped_round_keeps_the_boun
 @pytest.mark.long
 def test_krum_reports_when_it_selects_a_malicious_row():
     """A flip by 0 sends only zeros: where Krum takes such a row, the model does not move."""
-    result = run(
-        server=[{"kind": "krum", "f": 1}],
-        wire=[{"kind": "sign_flip", "scale": 0.0}],
-        evaluate={"every": 1},
-    )
+    flip = {"kind": "sign_flip", "scale": 0.0}
+    result = run(server=[{"kind": "krum", "f": 1}], wire=[flip], evaluate={"every": 1})
     selected = result.rounds["krum/malicious_kept"].iloc[1:].astype(int).tolist()
     unmoved = np.diff(result.rounds["test_loss"]) == 0
     assert selected == unmoved.astype(int).tolist()
     assert 0 < sum(selected) < 6
     assert result.rounds["malicious_kept"].iloc[1:].tolist() == selected
-
-
-@pytest.mark.long
-def test_counts_are_summed_since_the_previous_row():
-    server = [{"kind": "multi_krum", "f": 1, "select": 6}]
-    column = "multi_krum/malicious_kept"
-    every = run(server=server, evaluate={"every": 1}).rounds[column].iloc[1:].to_numpy()
-    second = run(server=server).rounds[column].iloc[1:].to_numpy()
-    assert second.tolist() == every.reshape(-1, 2).sum(1).tolist()
-    assert every.max() > 0
 
 
 @pytest.mark.long
@@ -117,9 +104,9 @@ def test_a_round_that_is_skipped_counts_nothing():
         fleet={"malicious": 1.0},
         cohort={"kind": "poisson", "rate": 0.5},
         evaluate={"every": 1},
-        rounds=30,
+        rounds=12,
     )
     skipped = result.rounds["skipped"].iloc[1:].to_numpy()
     selected = result.rounds["krum/malicious_kept"].iloc[1:].to_numpy()
     assert selected.tolist() == (1 - skipped).tolist()
-    assert 0 < skipped.sum() < 30
+    assert 0 < skipped.sum() < 12

@@ -17,8 +17,9 @@ HALVES = [np.float16, ml_dtypes.bfloat16]
 @pytest.mark.quick(8)
 @pytest.mark.parametrize("server", ["trimmed_mean(trim=1)", ["clip(norm=1.0)", "mean"]])
 @pytest.mark.parametrize("dtype", [*HALVES, np.uint8, np.int64])
-def test_hundreds_of_rows_of_any_type_are_added_without_loss(server, dtype):
-    rows = np.full((300, 2), 250).astype(dtype)
+def test_many_rows_of_any_type_are_added_without_loss(server, dtype):
+    """Their sum is beyond the largest float16, 65,504."""
+    rows = np.full((80, 2), 1000 if dtype in HALVES else 250).astype(dtype)
     expected = fedsim.aggregate(server, rows.astype(np.float64)).astype(np.float32)
     actual = fedsim.aggregate(server, rows)
     assert actual.dtype == (dtype if dtype in HALVES else np.float64)
@@ -27,13 +28,12 @@ def test_hundreds_of_rows_of_any_type_are_added_without_loss(server, dtype):
 
 @pytest.mark.parametrize("x64", [False, True])
 def test_an_array_of_jax_gives_the_float_type_that_jax_is_set_to(x64):
-    for call in (fedsim.aggregate, lambda *inputs: fedsim.transmit(*inputs)[0][0]):
+    for call in (lambda x: fedsim.aggregate("mean", x), lambda x: fedsim.transmit([], x)[0][0]):
         with jax.enable_x64(x64):
-            for whole in (jnp.array([[1, 2], [2, 2]]), jnp.ones((2, 2), bool)):
-                step = call("mean" if call is fedsim.aggregate else [], whole)
-                assert isinstance(step, jax.Array)
-                assert step.dtype == (jnp.float64 if x64 else jnp.float32)
-        half = call("mean" if call is fedsim.aggregate else [], jnp.ones((2, 2), jnp.bfloat16))
+            step = call(jnp.array([[1, 2], [2, 2]]))
+            assert isinstance(step, jax.Array)
+            assert step.dtype == (jnp.float64 if x64 else jnp.float32)
+        half = call(jnp.ones((2, 2), jnp.bfloat16))
         assert isinstance(half, jax.Array) and half.dtype == jnp.bfloat16
 
 
@@ -52,9 +52,8 @@ def test_an_array_of_jax_gives_the_float_type_that_jax_is_set_to(x64):
 def test_lists_objects_and_empty_leaves_are_read(deltas, expected):
     step = fedsim.aggregate("mean", deltas)
     leaves = step if isinstance(step, dict) else {(): step}
-    assert {
-        name: leaf if leaf is None else leaf.tolist() for name, leaf in leaves.items()
-    } == expected
+    lists = {name: leaf if leaf is None else leaf.tolist() for name, leaf in leaves.items()}
+    assert lists == expected
 
 
 @pytest.mark.parametrize(
@@ -78,10 +77,8 @@ def test_what_is_no_stack_of_numbers_gets_one_line(deltas, why):
     for call, links in ((fedsim.aggregate, "mean"), (fedsim.transmit, [])):
         with pytest.raises(fedsim.ScenarioError) as raised:
             call(links, deltas)
-        assert str(raised.value).startswith(f"{call.__name__}: deltas: ") and why in str(
-            raised.value
-        )
-        assert "\n" not in str(raised.value)
+        (line,) = str(raised.value).splitlines()
+        assert line.startswith(f"{call.__name__}: deltas: ") and why in line
 
 
 @pytest.mark.parametrize("argument", ["params", "reference"])
@@ -95,8 +92,8 @@ def test_a_tree_of_the_caller_is_like_a_row(argument):
 def test_a_message_of_half_precision_takes_two_bytes_a_number_until_it_is_encoded():
     rows = np.ones((2, 3), np.float16)
     assert fedsim.transmit([], rows)[1].tolist() == [6, 6]
-    encoded = fedsim.transmit("drive", rows)[1]
-    assert_array_equal(encoded, fedsim.transmit("drive", rows.astype(np.float32))[1])
+    encoded = fedsim.transmit("sign", rows)[1]
+    assert_array_equal(encoded, fedsim.transmit("sign", rows.astype(np.float32))[1])
 
 
 @pytest.mark.parametrize(
@@ -120,16 +117,14 @@ def test_numbers_that_are_not_one_for_each_row_are_refused(argument, values, why
             fedsim.transmit([], ROWS, weights=values)
 
 
-@pytest.mark.parametrize("malicious", [[3], [-1], [0.5], [True, False], ["a"]])
-def test_malicious_rows_that_do_not_exist_are_refused(malicious):
-    with pytest.raises(fedsim.ScenarioError, match="malicious: "):
-        fedsim.transmit("sign_flip", ROWS, malicious=malicious)
-
-
-@pytest.mark.parametrize("malicious", [[1], np.array([False, True, False])])
-def test_malicious_rows_are_a_mask_or_row_numbers(malicious):
-    arrived, _ = fedsim.transmit({"kind": "sign_flip", "scale": 1}, ROWS, malicious=malicious)
-    assert arrived.ravel().tolist() == [1.0, -2.0, 3.0]
+def test_malicious_rows_are_a_mask_or_the_numbers_of_rows_that_exist():
+    flip = {"kind": "sign_flip", "scale": 1}
+    for malicious in ([1], np.array([False, True, False])):
+        arrived, _ = fedsim.transmit(flip, ROWS, malicious=malicious)
+        assert arrived.ravel().tolist() == [1.0, -2.0, 3.0]
+    for wrong in ([3], [-1], [0.5], [True, False], ["a"]):
+        with pytest.raises(fedsim.ScenarioError, match="malicious: "):
+            fedsim.transmit(flip, ROWS, malicious=wrong)
 
 
 def test_a_row_of_weight_0_did_not_report():

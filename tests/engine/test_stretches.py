@@ -1,11 +1,12 @@
 """Stretches: rounds of one message in one device call end with the bytes of one call for each."""
 
 import pytest
+from building import built
 from directories import files_of
 
 import fedsim
 from fedsim.engine import loop
-from fedsim.engine.stretches import Stretches
+from fedsim.engine.stretches import Stretches, stretches_of
 from fedsim.errors import Interrupted
 
 FEDASYNC = {"kind": "fedasync", "concurrency": 5}
@@ -37,21 +38,13 @@ CASES = {
         "numerics": {"dtype": "float64"},
     },
     "buffer of one": {"schedule": {"kind": "fedbuff", "buffer": 1, "concurrency": 5}},
-    "statistics": {
-        "model": {"kind": "resnet", "depth": 8, "norm": "batch"},
-        "rounds": 10,
-    },
+    "statistics": {"model": {"kind": "resnet", "depth": 8, "norm": "batch"}, "rounds": 10},
     "leaving": {"fleet": {"availability": {"kind": "diurnal", "period": 60.0}, "dropout": 0.3}},
     "diverging": {
-        "client": {"lr": 1e30, "batch": 16, "steps": 2},
-        "model": {"kind": "mlp", "hidden": [8]},
+        "client": {"lr": 1e30, "batch": 16, "steps": 2}, "model": {"kind": "mlp", "hidden": [8]},
     },
-    "stopping": {
-        "wire": ["nonfinite"],
-        "fleet": {"malicious": 0.1},
-        "on_nonfinite": "stop",
-    },
-}
+    "stopping": {"wire": ["nonfinite"], "fleet": {"malicious": 0.1}, "on_nonfinite": "stop"},
+}  # fmt: skip
 
 
 @pytest.mark.long
@@ -77,28 +70,22 @@ def test_a_stretch_changes_no_byte(case, tmp_path, monkeypatch):
 def test_a_run_interrupted_between_stretches_ends_with_the_same_bytes(tmp_path):
     scenario = written(checkpoint={"rounds": 3}, seeds=[0, 3])
     fedsim.run(scenario, out=tmp_path / "whole", pictures=False)
-    for questions in (1, 9):
-        out = tmp_path / f"{questions}"
-        answers = iter([False] * questions)
-        with pytest.raises(Interrupted):
-            fedsim.run(
-                scenario, out=out, ask=lambda answers=answers: next(answers, True), pictures=False
-            )
-        fedsim.run(scenario, out=out, resume=True, pictures=False)
-        assert files_of(out) == files_of(tmp_path / "whole")
+    cut = tmp_path / "cut"
+    answers = iter([False] * 9)
+    with pytest.raises(Interrupted):
+        fedsim.run(scenario, out=cut, ask=lambda: next(answers, True), pictures=False)
+    fedsim.run(scenario, out=cut, resume=True, pictures=False)
+    assert files_of(cut) == files_of(tmp_path / "whole")
 
 
 @pytest.mark.long
-def test_rounds_with_more_to_do_are_dispatched_one_by_one(monkeypatch):
-    """Of a larger buffer, with memory of the clients, evaluated each."""
-
-    def never(self, numbers, states):
-        raise AssertionError("a stretch")
-
-    monkeypatch.setattr(Stretches, "dispatch", never)
-    for sections in (
-        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 5}},
-        {"wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.1}}]},
-        {"evaluate": {"every": 1}},
-    ):
-        assert len(fedsim.run(written(rounds=3, **sections)).rounds) > 1
+def test_rounds_with_more_to_do_are_dispatched_one_by_one():
+    top_k = {"kind": "top_k", "density": 0.1}
+    one_by_one = {
+        "a larger buffer": {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 5}},
+        "memory of the clients": {"wire": [{"kind": "error_feedback", "codec": top_k}]},
+        "evaluated each": {"evaluate": {"every": 1}},
+    }
+    for why, sections in {"nothing": {}, **one_by_one}.items():
+        run = built(written(**sections)).run(0)
+        assert (stretches_of([run], [None]) is None) == (why in one_by_one), why

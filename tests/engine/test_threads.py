@@ -11,19 +11,23 @@ from fedsim import machine
 from fedsim.engine import threads
 
 
-def test_results_of_threads_come_in_the_order_of_the_calls():
-    program = threads.jit_for_threads(lambda x: x * 2)
-    calls = [(jnp.asarray(i),) for i in range(5)]
-    for _ in range(3):
-        assert [int(y) for y in threads.in_threads(program, calls)] == [0, 2, 4, 6, 8]
+def test_threads_keep_the_order_of_calls_and_the_callers_float_type_and_raise_errors():
+    program = threads.jit_for_threads(lambda x: jnp.asarray(x) / 3)
+    calls = [(np.float64(i),) for i in range(5)]
+    with jax.enable_x64(True):
+        for _ in range(3):
+            thirds = [float(third) for third in threads.in_threads(program, calls)]
+            assert thirds == [i / 3 for i in range(5)]
+
+    failing = lambda i: 1 // i
+    assert threads.in_threads(failing, [(1,)]) == [1]
+    with pytest.raises(ZeroDivisionError):
+        threads.in_threads(failing, [(1,), (0,)])
 
 
-def test_parallel_calls_keep_their_order_and_a_program_first_runs_in_one_thread(
-    monkeypatch,
-):
+def test_parallel_calls_keep_their_order_and_a_program_first_runs_in_one_thread(monkeypatch):
     monkeypatch.setattr(threads, "threads_in_force", lambda: 3)
-    double = jax.jit(lambda x: x * 2)
-    triple = jax.jit(lambda x: x * 3)
+    double, triple = jax.jit(lambda x: x * 2), jax.jit(lambda x: x * 3)
     programs = [double, triple] * 6
     threads_of = {double: set(), triple: set()}
 
@@ -50,32 +54,13 @@ def test_parallel_calls_raise_errors_and_use_the_callers_float_type(monkeypatch)
     for failing in range(2):
         programs = [jax.jit(abs), jax.jit(abs)]
         with pytest.raises(ZeroDivisionError):
-            threads.run_in_threads(
-                lambda i, failing=failing: 1 // (i - failing), [(0,), (1,)], programs
-            )
-
-
-def test_a_thread_computes_with_the_callers_float_type():
-    program = threads.jit_for_threads(lambda x: jnp.asarray(x) / 3)
-    with jax.enable_x64(True):
-        results = threads.in_threads(program, [(np.float64(i),) for i in range(3)])
-    assert {str(result.dtype) for result in results} == {"float64"}
-
-
-def test_an_error_in_a_thread_is_raised_in_the_caller():
-    def program(i):
-        return 1 // i
-
-    assert threads.in_threads(program, [(1,)]) == [1]
-    with pytest.raises(ZeroDivisionError):
-        threads.in_threads(program, [(1,), (0,)])
+            call = lambda i, failing=failing: 1 // (i - failing)
+            threads.run_in_threads(call, [(0,), (1,)], programs)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("maps", "forgets"), [(30_000, False), (40_000, True)])
-def test_compiled_programs_are_dropped_before_memory_maps_run_out(
-    maps, forgets, tmp_path, monkeypatch
-):
+def test_programs_are_dropped_before_memory_maps_run_out(maps, forgets, tmp_path, monkeypatch):
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/sys/vm").mkdir(parents=True)
     (tmp_path / "proc/self/maps").write_text("line\n" * maps)

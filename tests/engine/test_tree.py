@@ -9,81 +9,52 @@ from fedsim import tree
 from fedsim.tree import draws
 
 
-def clients(K=5, seed=0):
-    rng = np.random.default_rng(seed)
-    trees = []
-    for _ in range(K):
-        w = jnp.asarray(rng.normal(size=(3, 2)))
-        b = jnp.asarray(rng.normal(size=2))
-        trees.append({"w": w, "b": [b]})
-    return trees
-
-
-def close(a, b):
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-7), a, b)
-
-
-def equal(a, b):
-    jax.tree.map(np.testing.assert_array_equal, a, b)
-
-
-def test_stack_is_inverse_of_unstack():
-    trees = clients()
+def test_trees_are_stacked_unstacked_and_summed_by_weights():
+    rng = np.random.default_rng(0)
+    drawn = lambda *shape: jnp.asarray(rng.normal(size=shape))
+    trees = [{"w": drawn(3, 2), "b": [drawn(2)]} for _ in range(5)]
     stacked = tree.stack(trees)
     assert tree.rows(stacked) == 5
-    for a, b in zip(tree.unstack(stacked), trees, strict=True):
-        equal(a, b)
+    for one, other in zip(tree.unstack(stacked), trees, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, one, other)
 
-
-def test_weighted_sum_is_the_sum():
-    trees = clients()
-    w = jnp.array([1.0, 0.0, 2.0, 3.0, 0.5])
-
-    def weighted(*leaves):
-        return sum(float(weight) * leaf for weight, leaf in zip(w, leaves, strict=True))
-
-    close(tree.weighted_sum(tree.stack(trees), w), jax.tree.map(weighted, *trees))
+    weights = np.array([1.0, 0.0, 2.0, 3.0, 0.5])
+    total = tree.weighted_sum(stacked, jnp.asarray(weights))
+    expected = jax.tree.map(lambda *leaves: np.tensordot(weights, leaves, 1), *trees)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+    jax.tree.map(close, total, expected)
 
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("cuts", [(1,), (2, 4), (1, 2, 3, 4)])
 def test_a_sum_cut_into_blocks_has_the_bits_of_the_whole_sum(cuts):
     rng = np.random.default_rng(3)
-    stacked = {"w": jnp.asarray(rng.normal(size=(5, 1000)), jnp.float32)}
-    w = jnp.asarray(rng.uniform(1, 100, 5), jnp.float32)
-    total = {"w": jnp.zeros(1000, jnp.float32)}
+    stack = rng.normal(size=(5, 1000)).astype(np.float32)
+    w = rng.uniform(1, 100, 5).astype(np.float32)
+    total = jnp.zeros(1000, jnp.float32)
     for rows in np.split(np.arange(5), cuts):
-        total = tree.fold(total, tree.take(stacked, rows), w[rows])
-    assert total["w"].tobytes() == tree.weighted_sum(stacked, w)["w"].tobytes()
+        total = tree.fold(total, jnp.asarray(stack[rows]), jnp.asarray(w[rows]))
+    whole = tree.weighted_sum(jnp.asarray(stack), jnp.asarray(w))
+    assert total.tobytes() == whole.tobytes()
 
 
-def far(kind: str) -> np.ndarray:
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(23, 5003))
-    if kind == "common mean":
-        X = 1e4 + X
-    elif kind == "outlier":
-        X[5] = 1e9
-    elif kind == "almost the same":
-        X[1::2] = X[0] + 1e-4 * X[1::2]
-    elif kind == "the same":
-        X[3:9] = X[2]
-    elif kind == "huge":
-        X *= 1e18
-    return X.astype(np.float32)
+ROWS = np.arange(23)[:, None]
+FAR = {  # how rows lie to each other -> what becomes of random ones
+    "plain": lambda X: X,
+    "common mean": lambda X: 1e4 + X,
+    "outlier": lambda X: np.where(ROWS == 5, 1e9, X),
+    "almost the same": lambda X: np.where(ROWS % 2, X[0] + 1e-4 * X, X),
+    "the same": lambda X: np.where((ROWS >= 3) & (ROWS < 9), X[2], X),
+    "huge": lambda X: 1e18 * X,
+}
 
 
-@pytest.mark.parametrize(
-    "kind", ["plain", "common mean", "outlier", "almost the same", "the same", "huge"]
-)
+@pytest.mark.parametrize("kind", FAR)
 def test_squared_distances_keep_their_precision(kind):
-    X = far(kind)
+    X = FAR[kind](np.random.default_rng(4).normal(size=(23, 5003))).astype(np.float32)
     present = np.arange(23) != 7
-    stacked = {
-        "a": jnp.asarray(X[:, :4500].reshape(23, 9, 500)),
-        "b": jnp.zeros((23, 0)),
-        "c": jnp.asarray(X[:, 4500:]),
-    }
+    parts = {"a": X[:, :4500].reshape(23, 9, 500), "b": np.zeros((23, 0)), "c": X[:, 4500:]}
+    stacked = jax.tree.map(jnp.asarray, parts)
     got = np.asarray(jax.jit(tree.squared_distances)(stacked, jnp.asarray(present)))
     X = X.astype(float)
     want = np.square(X[:, None] - X[None]).sum(-1)
@@ -118,11 +89,8 @@ def test_rows_with_nan_or_infinity_are_not_finite():
     rows = [[largest, -largest], [np.nan, 0], [np.inf, 1], [0, -np.inf], [1e-45, -0.0], [1, 2]]
     w = np.array(rows, np.float32)
     half = jnp.asarray([[1], [1], [1], [1], [1], [np.nan]], jnp.float16)
-    stacked = {
-        "w": jnp.asarray(w),
-        "none": jnp.zeros((6, 0)),
-        "count": jnp.full((6, 2, 2), 2**31 - 1),
-    }
+    count = jnp.full((6, 2, 2), 2**31 - 1)
+    stacked = {"w": jnp.asarray(w), "none": jnp.zeros((6, 0)), "count": count}
     finite_rows = jax.jit(tree.finite_rows, static_argnums=1)
     finite = lambda stacked: np.asarray(finite_rows(stacked, 6)).tolist()
     assert finite(stacked) == [True, False, False, False, True, True]
@@ -153,20 +121,17 @@ def test_all_true_entries_are_counted(d):
     assert int(count(jnp.ones(d, bool))) == d
 
 
+TWO = {"w": jnp.zeros(2)}
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: tree.stack([]), "no trees"),
-        (
-            lambda: tree.stack([{"w": jnp.zeros(2)}, {"w": jnp.zeros(3)}]),
-            r"tree 1: leaf \['w'\] has shape \(3,\)",
-        ),
-        (lambda: tree.stack([{"w": jnp.zeros(2)}, {"v": jnp.zeros(2)}]), "structure"),
-        (lambda: tree.stack([{"w": jnp.zeros(2)}, {"w": jnp.zeros(2, int)}]), "int32"),
-        (
-            lambda: tree.weighted_sum({"w": jnp.zeros((2, 3))}, jnp.zeros(3)),
-            r"2 rows need weights of shape \(2,\)",
-        ),
+        (lambda: tree.stack([TWO, {"w": jnp.zeros(3)}]), r"1: leaf \['w'\] has shape \(3,\)"),
+        (lambda: tree.stack([TWO, {"v": jnp.zeros(2)}]), "structure"),
+        (lambda: tree.stack([TWO, {"w": jnp.zeros(2, int)}]), "int32"),
+        (lambda: tree.weighted_sum(TWO, jnp.zeros(3)), r"2 rows need weights of shape \(2,\)"),
         (lambda: tree.rows({"a": jnp.zeros((2, 3)), "b": jnp.zeros((3, 3))}), "3 rows"),
         (lambda: tree.rows({"a": jnp.zeros(())}), "scalar"),
         (lambda: tree.rows({}), "no client axis"),
@@ -180,14 +145,15 @@ def test_mismatches_are_named(call, message):
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("n", [1, 7, 1000])
 def test_draws_have_the_bits_of_jax(n):
-    keys = jax.random.split(jax.random.key(3), 4)
-    words = jax.jit(jax.vmap(lambda key: draws.bits(key, n)))(keys)
-    assert (words == jax.vmap(lambda key: jax.random.bits(key, (n,), "uint32"))(keys)).all()
-    u = jax.jit(jax.vmap(lambda key: draws.uniform(key, n, jnp.float32)))(keys)
-    assert (u == jax.vmap(lambda key: jax.random.uniform(key, (n,)))(keys)).all()
+    def of_both(key):
+        words = draws.bits(key, n), jax.random.bits(key, (n,), "uint32")
+        return words, (draws.uniform(key, n, jnp.float32), jax.random.uniform(key, (n,)))
+
+    for ours, expected in jax.jit(jax.vmap(of_both))(jax.random.split(jax.random.key(3), 4)):
+        assert (ours == expected).all()
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(64, 10), (7, 13), (5, 5, 1, 32), (3,)])
 def test_start_values_have_the_bits_of_jax(shape, dtype):
@@ -221,9 +187,9 @@ def test_distances_and_angles_are_those_of_numpy_whatever_their_size(factor):
 
 def test_a_row_that_is_not_finite_is_not_usable():
     here = jnp.asarray([True, True, True, False])
-    distances, angles = jax.jit(tree.distances), jax.jit(tree.angles)
+    usable = jax.jit(lambda x: (tree.distances(x, x[0], here)[1], tree.angles(x, here).usable))
     for value in (np.nan, np.inf):
         x = np.random.default_rng(0).normal(size=(4, 50)).astype(np.float32)
         x[1, 7] = value
-        _, usable = distances(x, x[0], here)
-        assert usable.tolist() == angles(x, here).usable.tolist() == [True, False, True, False]
+        for found in usable(x):
+            assert found.tolist() == [True, False, True, False]

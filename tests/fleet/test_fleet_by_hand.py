@@ -24,7 +24,7 @@ def population(ids=IDS, samples=SAMPLES, **columns) -> Population:
 
 
 # name -> (kind, its parameters, population, round, who is drawn: each set that may be);
-# importance, oort, clustered, tifl and round_robin_by_class are in test_selection
+# importance, clustered, tifl and round_robin_by_class are in test_selection
 DRAWN: dict[str, tuple] = {
     "all": ("all", {}, population(), 1, [IDS]),
     "uniform: no more than there are": ("uniform", {"size": 9}, population(), 1, [IDS]),
@@ -33,68 +33,47 @@ DRAWN: dict[str, tuple] = {
     "weighted: with replacement": ("weighted", {"size": 2}, population([4], [7]), 1, [[4, 4]]),
     "cyclic: the first": ("cyclic", {"size": 3}, population(), 1, [[1, 2, 4]]),
     "cyclic: over the end": ("cyclic", {"size": 3}, population(), 3, [[1, 2, 11]]),
-    "listed: again from the first": (
-        "listed", {"rounds": [[2, 9], [4]]}, population(), 3, [[2, 9]],
-    ),
+    "listed: starting over": ("listed", {"rounds": [[2, 9], [4]]}, population(), 3, [[2, 9]]),
     "power_of_choice: the unknown, then large losses, ties to the lower id": (
-        "power_of_choice",
-        {"size": 4, "candidates": 7},
-        population(loss=[0.5, 2.0, nan, 0.7, 0.1, inf, 0.7]),
-        1,
-        [[2, 4, 6, 11]],
+        "power_of_choice", {"size": 4, "candidates": 7},
+        population(loss=[0.5, 2.0, nan, 0.7, 0.1, inf, 0.7]), 1, [[2, 4, 6, 11]],
     ),
     "power_of_choice: who was not finite comes last": (
-        "power_of_choice",
-        {"size": 1, "candidates": 2},
-        population([1, 2], [1, 1], loss=[inf, 0.0]),
-        1,
-        [[2]],
+        "power_of_choice", {"size": 1, "candidates": 2},
+        population([1, 2], [1, 1], loss=[inf, 0.0]), 1, [[2]],
+    ),
+    "oort: whose loss was not finite only when nobody else is left": (
+        "oort", {"size": 2, "cutoff": 1.0},
+        population([1, 2, 4], [1] * 3, loss=[inf, 1.0, inf], drawn=[1] * 3, last=[1] * 3,
+                   seconds=[1.0] * 3), 1, [[1, 2], [2, 4]],
     ),
     "divfl: new clients first, then of equal ones the first": (
-        "divfl",
-        {"size": 2, "candidates": 3},
-        population([1, 2, 4], [1, 1, 1], sketch=np.outer([0, nan, 9], np.ones(SKETCH_SIZE))),
-        1,
+        "divfl", {"size": 2, "candidates": 3},
+        population([1, 2, 4], [1] * 3, sketch=np.outer([0, nan, 9], np.ones(SKETCH_SIZE))), 1,
         [[1, 2]],
     ),
     "fedcs: who is done in time": (
         "fedcs", {"seconds": 3.0, "candidates": 7}, population(seconds=SECONDS), 1, [[1, 2, 4, 11]],
     ),
     "fedcs: of those the fastest": (
-        "fedcs",
-        {"seconds": 3.0, "candidates": 7, "size": 3},
-        population(seconds=SECONDS),
-        1,
+        "fedcs", {"seconds": 3.0, "candidates": 7, "size": 3}, population(seconds=SECONDS), 1,
         [[1, 2, 4]],
     ),
     "least_participated: who was drawn at most once": (
-        "least_participated",
-        {"size": 5},
-        population(drawn=[2, 1, 0, 1, 3, 1, 1], last=[5, 2, 0, 4, 5, 1, 3]),
-        9,
-        [[2, 4, 6, 9, 11]],
+        "least_participated", {"size": 5},
+        population(drawn=[2, 1, 0, 1, 3, 1, 1], last=[5, 2, 0, 4, 5, 1, 3]), 9, [[2, 4, 6, 9, 11]],
     ),
     # in round 9: who came in round 6 or before, or never, and less than three times
     "separated: who has rested": (
-        "separated",
-        {"size": 5, "gap": 3, "most": 3},
-        population(drawn=[2, 1, 0, 3, 3, 1, 1], last=[7, 6, 0, 4, 5, 8, 3]),
-        9,
-        [[2, 4, 11]],
+        "separated", {"size": 5, "gap": 3, "most": 3},
+        population(drawn=[2, 1, 0, 3, 3, 1, 1], last=[7, 6, 0, 4, 5, 8, 3]), 9, [[2, 4, 11]],
     ),
     "separated: some of them": (
-        "separated",
-        {"size": 1, "gap": 3},
-        population(drawn=[2, 1, 1, 3, 3, 1, 1], last=[7, 6, 7, 4, 7, 8, 8]),
-        9,
-        [[2], [6]],
+        "separated", {"size": 1, "gap": 3},
+        population(drawn=[2, 1, 1, 3, 3, 1, 1], last=[7, 6, 7, 4, 7, 8, 8]), 9, [[2], [6]],
     ),
     "separated: nobody in the first rounds after all came": (
-        "separated",
-        {"size": 9, "gap": 3},
-        population(drawn=[1] * 7, last=[1] * 7),
-        3,
-        [[]],
+        "separated", {"size": 9, "gap": 3}, population(drawn=[1] * 7, last=[1] * 7), 3, [[]],
     ),
     # 1 and 4 are 1 mod 3, 2 8 and 11 are 2 mod 3, 6 and 9 are 0 mod 3
     "cyclic_poisson: the group of a round": (
@@ -133,38 +112,15 @@ def test_the_nominal_cohort_of_twenty_clients(kind, parameters, size):
     assert own_kinds_of("cohort")[kind](**parameters).nominal(20) == size
 
 
-def test_a_poisson_cohort_draws_clients_whose_number_is_below_the_rate():
-    drawn = own_kinds_of("cohort")["poisson"](rate=0.25).draw(
-        population([4, 6, 8], [1, 1, 1]), 1, Numbers([0.2, 0.25, 0.1])
-    )
-    assert drawn.tolist() == [4, 8]
+def test_those_take_part_whose_number_is_below_the_rate():
+    kinds, draws = own_kinds_of("cohort"), [0.2, 0.25, 0.1, 0.1]
+    clients = population([4, 6, 8, 9], [1] * 4)
+    drawn = kinds["poisson"](rate=0.25).draw(clients, 1, Numbers(draws))
+    assert drawn.tolist() == [4, 8, 9]
 
-
-def test_oort_draws_diverged_clients_last():
-    """A client whose loss was not finite is drawn only when nobody else is left."""
-    known = population(
-        [1, 2, 4],
-        [1, 1, 1],
-        loss=[inf, 1.0, inf],
-        drawn=[1, 1, 1],
-        last=[1, 1, 1],
-        seconds=[1.0] * 3,
-    )
-    made = own_kinds_of("cohort")["oort"](size=2, cutoff=1.0)
-    drawn = {
-        tuple(sorted(made.draw(known, 1, np.random.default_rng(seed)).tolist()))
-        for seed in range(20)
-    }
-    assert drawn == {(1, 2), (2, 4)}
-
-
-def test_of_a_group_those_take_part_whose_number_is_below_the_rate():
-    made = own_kinds_of("cohort")["cyclic_poisson"](groups=2, rate=0.25)
-    draws = [
-        made.draw(population([4, 6, 8, 9], [1] * 4), round, Numbers([0.2, 0.25, 0.1, 0.1]))
-        for round in (1, 2)
-    ]
-    assert [drawn.tolist() for drawn in draws] == [[9], [4, 8]]
+    by_group = kinds["cyclic_poisson"](groups=2, rate=0.25)
+    drawn = [by_group.draw(clients, round, Numbers(draws)).tolist() for round in (1, 2)]
+    assert drawn == [[9], [4, 8]]
 
 
 # cohort -> what an accountant knows of it
@@ -173,9 +129,7 @@ SAMPLINGS: dict[str, tuple] = {
     "poisson": ({"rate": 0.25}, Sampling("poisson", rate=0.25)),
     "uniform": ({"size": 3}, Sampling("uniform", size=3)),
     "cyclic": ({"size": 3}, Sampling("cyclic", size=3)),
-    "separated": (
-        {"size": 3, "gap": 4, "most": 2}, Sampling("separated", size=3, gap=4, most=2),
-    ),
+    "separated": ({"size": 3, "gap": 4, "most": 2}, Sampling("separated", size=3, gap=4, most=2)),
     "cyclic_poisson": (
         {"groups": 4, "rate": 0.25}, Sampling("cyclic_poisson", rate=0.25, groups=4),
     ),
@@ -189,18 +143,11 @@ def test_a_cohort_tells_how_it_samples_or_that_no_accountant_knows(name):
     assert own_kinds_of("cohort")[kind](**parameters).sampling == sampling
 
 
-UNKNOWN = {
-    "power_of_choice": {},
-    "oort": {},
-    "divfl": {},
-    "importance": {"unbiased": False},
-    "fedcs": {"size": 1},
-}
-
-
-@pytest.mark.parametrize("kind", UNKNOWN)
-def test_a_cohort_whose_draws_depend_on_reports_does_not_know_how_often(kind):
-    assert own_kinds_of("cohort")[kind](**UNKNOWN[kind]).share is None
+def test_a_cohort_whose_draws_depend_on_reports_does_not_know_how_often():
+    candidates = {"size": 3, "candidates": 3}
+    unknown = {"power_of_choice": candidates, "oort": {}, "divfl": {}, "fedcs": candidates}
+    for kind, parameters in {**unknown, "importance": {"unbiased": False}}.items():
+        assert own_kinds_of("cohort")[kind](**parameters).share is None, kind
 
 
 def test_malicious_clients_are_redrawn_every_round_only_if_asked():
@@ -215,7 +162,7 @@ def test_malicious_clients_are_redrawn_every_round_only_if_asked():
 
 
 def test_every_cohort_is_drawn_and_tried_with_every_schedule():
-    in_test_selection = {"importance", "oort", "clustered", "tifl", "round_robin_by_class"}
+    in_test_selection = {"importance", "clustered", "tifl", "round_robin_by_class"}
     drawn = {case[0] for case in DRAWN.values()}
     assert drawn | in_test_selection == set(own_kinds_of("cohort"))
     assert {kind for kind, _ in COHORTS.values()} == set(own_kinds_of("cohort"))

@@ -3,13 +3,11 @@
 import json
 
 import pytest
+from building import built
 
 import fedsim
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, DataError, ScenarioError
 from fedsim.fleet.selection import rounds_of
-from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -36,61 +34,43 @@ def study(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
     written(tmp_path / "study", "cohorts.csv", LISTED)
     written(tmp_path / "far", "far.csv", LISTED)
-    written(
-        tmp_path / "study",
-        "s.yaml",
-        "".join(f"{key}: {json.dumps(value)}\n" for key, value in TINY.items()),
-    )
+    lines = [f"{key}: {json.dumps(value)}\n" for key, value in TINY.items()]
+    written(tmp_path / "study", "s.yaml", "".join(lines))
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
 
 
-def built(scenario):
-    with numerics(scenario) as devices:
-        return build(scenario, devices=devices[:1]).scenario
+INLINE = {**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}}
 
 
 @pytest.mark.long
 def test_cohorts_from_a_file_give_the_run_of_cohorts_in_the_scenario(study):
-    assert [ids.tolist() for ids in rounds_of(str(study / "study" / "cohorts.csv"), None)] == ROUNDS
-    inline = {**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}}
-    of_file, of_scenario = fedsim.run(study / "study" / "s.yaml"), fedsim.run(inline)
+    """And a run does not resume, nor is it verified, with another file."""
+    path, out = study / "study" / "s.yaml", study / "run"
+    assert [ids.tolist() for ids in rounds_of(str(path.parent / "cohorts.csv"), None)] == ROUNDS
+    of_file, of_scenario = fedsim.run(path, out=out, pictures=False), fedsim.run(INLINE)
     for table in ("rounds", "clients", "summary"):
         assert getattr(of_file, table).equals(getattr(of_scenario, table))
 
-
-def test_the_resolved_scenario_has_the_hash_and_no_empty_keys(study):
-    resolved = built(read(study / "study" / "s.yaml")).resolved()["cohort"]
-    assert resolved.keys() == {"kind", "path", "sha256"} and len(resolved["sha256"]) == 64
-    inline = built(read({**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}})).resolved()[
-        "cohort"
-    ]
-    assert inline == {"kind": "listed", "rounds": ROUNDS}
-
-
-@pytest.mark.long
-def test_a_run_does_not_resume_with_another_file(study):
-    path, out = study / "study" / "s.yaml", study / "run"
-    fedsim.run(path, out=out, pictures=False)
     assert fedsim.verify(out, data_roots=[path.parent]).equal
-    written(study / "study", "cohorts.csv", LISTED.replace("2,1,a", "2,4,a"))
+    written(path.parent, "cohorts.csv", LISTED.replace("2,1,a", "2,4,a"))
     with pytest.raises(CheckpointError, match="sha256"):
         fedsim.run(path, out=out, resume=True, pictures=False)
     assert fedsim.verify(out, data_roots=[path.parent]).wrong
 
 
+def test_the_resolved_scenario_has_the_hash_and_no_empty_keys(study):
+    resolved = built(study / "study" / "s.yaml").scenario.resolved()["cohort"]
+    assert resolved.keys() == {"kind", "path", "sha256"} and len(resolved["sha256"]) == 64
+    assert built(INLINE).scenario.resolved()["cohort"] == INLINE["cohort"]
+
+
 BAD = {
-    "no header": (
-        "1,2\n3,4\n",
-        "the columns round, client are needed: no column 'round'; there are '1', '2'",
-    ),
+    "no header": ("1,2\n", "the columns round, client are needed: no column 'round'; there"),
     "no rows": ("round,client\n", "no rows below the header"),
     "a fraction": ("round,client\n1,2.5\n", "row 2, column 'client': '2.5' is not a whole number"),
     "a word": ("round,client\none,2\n", "row 2, column 'round': 'one' is not a whole number"),
-    "round 0": (
-        "round,client\n0,2\n",
-        "row 2, column 'round': '0' is not a whole number up to 2147483647; write a finite number",
-    ),
+    "round 0": ("round,client\n0,2\n", "row 2, column 'round': '0' is not a whole number up to"),
     "a gap": ("round,client\n1,2\n3,2\n", "round 2 has no row, but round 3 has"),
     "a stranger": ("round,client\n1,2\n1,6\n", "row 3: there is no client 6 (clients are 0 to 5)"),
 }  # fmt: skip
@@ -101,30 +81,24 @@ def test_a_bad_file_is_refused_in_one_line(name, study):
     content, words = BAD[name]
     file = written(study / "study", "cohorts.csv", content)
     with pytest.raises(DataError) as error:
-        built(read(study / "study" / "s.yaml"))
+        built(study / "study" / "s.yaml")
     (line,) = str(error.value).splitlines()
     assert line.startswith(f"{file}: ") and words in line and error.value.exit_code == 3
 
 
 REFUSED = {
-    "outside": (
-        "{kind: listed, path: ../far/far.csv}",
-        "cohort.path: .*lies outside the scenario's folder",
-    ),
-    "missing": (
-        "{kind: listed, path: cohort.csv}",
-        "cohort.path: there is no file 'cohort.csv'; did you mean",
-    ),
+    "outside": ("{kind: listed, path: ../far/far.csv}", "path: .*outside the scenario's folder"),
+    "missing": ("{kind: listed, path: cohort.csv}", "there is no file 'cohort.csv'; did you mean"),
     "both": (
         "{kind: listed, path: cohorts.csv, rounds: [[0]]}",
-        "cohort: listed: .* found both; write one of them",
+        "listed: .* found both; write one",
     ),
-    "neither": ("listed", "cohort: listed: .* found neither; write one of them"),
+    "neither": ("listed", "listed: .* found neither; write one of them"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_contradictory_cohorts_are_refused(name, study):
     section, words = REFUSED[name]
-    with pytest.raises(ScenarioError, match=words):
-        built(read(study / "study" / "s.yaml", [f"cohort={section}"]))
+    with pytest.raises(ScenarioError, match=f"cohort.*{words}"):
+        built(study / "study" / "s.yaml", f"cohort={section}")

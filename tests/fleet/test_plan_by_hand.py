@@ -6,7 +6,7 @@ import pytest
 from fedsim.assemble.federation import federations_of
 from fedsim.engine.meters.batches import CutBatches
 from fedsim.fleet import Adversary, selection, survey
-from fedsim.fleet.local import planned_steps
+from fedsim.fleet.local import planned_steps, poisson_batches
 from fedsim.fleet.plan import Conditions, Local, Plan
 from fedsim.fleet.round_plan import UncountedClients
 from fedsim.fleet.streams import Stream, generator
@@ -16,78 +16,54 @@ pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 
 def local(**changes) -> Local:
-    return Local(
-        **{
-            "batch": 4,
-            "epochs": 2,
-            "steps": None,
-            "shuffle": True,
-            "drop_last": False,
-            "lr": lambda r: 0.5 / r,
-            **changes,
-        }
-    )
+    plain = {"batch": 4, "epochs": 2, "steps": None, "shuffle": True, "drop_last": False}
+    return Local(**{**plain, "lr": lambda r: 0.5 / r, **changes})
 
 
 @pytest.fixture(scope="module")
 def federation():
-    data = {
-        "kind": "gaussian_blobs",
-        "samples": 130,
-        "clients": 6,
-        "partition": {"kind": "quantity", "distribution": "lognormal"},
-    }
+    partition = {"kind": "quantity", "distribution": "lognormal"}
+    data = {"kind": "gaussian_blobs", "samples": 130, "clients": 6, "partition": partition}
     return federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
 
 
 def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
-    return Plan(
-        federation,
-        cohort or selection.uniform(3),
-        local(**changes),
-        7,
-        rounds,
-        Conditions(adversary=Adversary(ids=(1, 3)), labelled=labelled),
-    )
+    conditions = Conditions(adversary=Adversary(ids=(1, 3)), labelled=labelled)
+    cohort = cohort or selection.uniform(3)
+    return Plan(federation, cohort, local(**changes), 7, rounds, conditions)
 
 
 def test_a_round_has_the_ids_steps_and_weights_worked_out_by_hand(federation):
-    made = plan(federation, labelled=True)
-    work, sizes = made.round(2)[0], federation.sizes
-    drawn = np.sort(
-        generator(7, Stream.COHORT, 2).choice(np.flatnonzero(sizes > 0), 3, replace=False)
-    )
-    assert (
-        work.ids.tolist() == drawn.tolist() and work.count.tolist() == [1, 1, 1] and work.round == 2
-    )
+    made, sizes = plan(federation, labelled=True), federation.sizes
+    rng = generator(7, Stream.COHORT, 2)
+    drawn = np.sort(rng.choice(np.flatnonzero(sizes > 0), 3, replace=False))
     steps = 2 * -(-sizes[drawn] // 4)
-    assert (
-        work.steps.tolist() == steps.tolist()
-        and work.samples.tolist() == work.weight.tolist() == sizes[drawn].tolist()
-    )
-    assert (
-        work.lr == 0.25
-        and work.lr_sum.tolist() == (0.25 * steps).tolist()
-        and work.seconds == steps.max()
-    )
-    assert np.array_equal(made.labels, federation.label_counts()) and plan(
-        federation
-    ).labels.shape == (6, 0)
+
+    work = made.round(2)[0]
+    assert (work.round, work.lr, work.seconds) == (2, 0.25, steps.max())
+    assert (work.ids.tolist(), work.count.tolist()) == (drawn.tolist(), [1, 1, 1])
+    assert work.samples.tolist() == work.weight.tolist() == sizes[drawn].tolist()
+    assert work.steps.tolist() == steps.tolist()
+    assert work.lr_sum.tolist() == (0.25 * steps).tolist()
     assert np.flatnonzero(made.malicious).tolist() == [1, 3]
+    assert np.array_equal(made.labels, federation.label_counts())
+    assert plan(federation).labels.shape == (6, 0)
+    assert (made.cost.epochs, made.cost.down, made.cost.up) == (2, 0, 0)
+    assert made.tuning_plan(3).local.lr(9) == 0.5  # the largest rate of any round
+    assert made.work_of(np.array([1, 2]), 3).start.tolist() == [2, 2]
 
 
 def test_a_client_drawn_twice_counts_twice_and_one_without_steps_weighs_nothing(federation):
-    made = plan(
-        federation, selection.listed([[2, 0, 2], [1]]), epochs=None, steps=[3, 1, 0, 2, 2, 2]
-    )
+    cohort = selection.listed([[2, 0, 2], [1]])
+    made = plan(federation, cohort, epochs=None, steps=[3, 1, 0, 2, 2, 2])
     work = made.round(1)[0]
     assert (work.ids.tolist(), work.count.tolist(), work.steps.tolist()) == ([0, 2], [1, 2], [3, 0])
     assert work.weight.tolist() == [federation.sizes[0], 0] and work.seconds == 3.0
     assert made.round(2)[0].ids.tolist() == [1] and made.round(3)[0].ids.tolist() == [0, 2]
     assert made.survey.members.tolist() == [0, 1, 2]
-    none = plan(
-        federation, selection.Cohort(lambda population, round, rng: population.ids[:0], lambda N: 0)
-    )
+
+    nobody = selection.Cohort(lambda population, round, rng: population.ids[:0], lambda N: 0)
+    none = plan(federation, nobody)
     assert none.round(1)[0].seconds == 0.0 and len(none.survey.members) == 0
 
 
@@ -96,20 +72,13 @@ def test_members_are_those_of_the_surveyed_rounds_or_everybody(federation, monke
     cohort = selection.listed([[0], [1], [2]])
     assert plan(federation, cohort, rounds=2).survey.members.tolist() == [0, 1]
     assert plan(federation, cohort, rounds=3).survey.members.tolist() == [0, 1, 2, 3, 4, 5]
-    assert (
-        len(list(plan(federation, cohort, rounds=3).survey.rounds())) == 2
-        and len(list(plan(federation, cohort, rounds=1).survey.rounds())) == 1
-    )
+    surveyed = [len(list(plan(federation, cohort, rounds=r).survey.rounds())) for r in (1, 3)]
+    assert surveyed == [1, 2]
 
 
 def test_learning_rates_are_summed_over_steps(federation):
-    made = plan(
-        federation,
-        selection.all(),
-        epochs=None,
-        steps=[0, 1, 2, 3, 4, 5],
-        rate=lambda t: 1.0 / (t + 1),
-    )
+    steps = [0, 1, 2, 3, 4, 5]
+    made = plan(federation, selection.all(), epochs=None, steps=steps, rate=lambda t: 1 / (t + 1))
     assert made.round(1)[0].lr_sum == pytest.approx([0, 1, 1.5, 11 / 6, 25 / 12, 137 / 60])
 
 
@@ -125,53 +94,35 @@ def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_las
         if n > 4:
             order = generator(7, Stream.BATCHES, 3, client).permuted(order, axis=1)
         wanted = [epoch[i : i + 4] for epoch in order for i in range(0, 4 * per_epoch, 4)]
-        assert (
-            got.shape == (2 * per_epoch, 4)
-            and got.dtype == np.int32
-            and len(wanted) == made.steps[client] == len(got)
-        )
-        for step, samples in enumerate(wanted):
-            assert (
-                valid[step] == len(samples)
-                and got[step, : valid[step]].tolist() == list(samples)
-                and not got[step, valid[step] :].any()
-            )
+        assert got.shape == (2 * per_epoch, 4) and got.dtype == np.int32
+        assert len(wanted) == made.steps[client] == len(got)
+        for rows_of_step, count, samples in zip(got, valid, wanted, strict=True):
+            assert count == len(samples) and rows_of_step[:count].tolist() == list(samples)
+            assert not rows_of_step[count:].any()
         passed, counted = made.work.single_pass(client)
-        assert counted.sum() == min(n, 4 * per_epoch) and passed[0, : counted[0]].tolist() == list(
-            rows[: counted[0]]
-        )
+        assert counted.sum() == min(n, 4 * per_epoch)
+        assert passed[0, : counted[0]].tolist() == rows[: counted[0]].tolist()
 
 
-def test_full_batches_and_fixed_steps(federation):
-    made = plan(federation, batch=None, epochs=None, steps=3)
-    rows, valid = made.work.batches(1, 2)
-    held = federation.holders.of(2)
-    assert rows.tolist() == [held.tolist()] * 3 and valid.tolist() == [len(held)] * 3
+def test_full_batches_stay_in_order_and_steps_may_be_fixed(federation):
+    held = federation.holders.of(2).tolist()
+    for changes in ({"batch": None, "epochs": None, "steps": 2}, {"batch": len(held)}):
+        rows, valid = plan(federation, **changes).work.batches(1, 2)
+        assert rows.tolist() == [held] * 2 and valid.tolist() == [len(held)] * 2
     unshuffled = plan(federation, shuffle=False).work.batches(1, 2)[0]
-    assert unshuffled[0].tolist() == held[:4].tolist()
-    work = made.probe_plan(made.round(1)[0])
+    assert unshuffled[0].tolist() == held[:4]
+
+
+def test_a_probe_is_a_pass_of_every_client_that_trains(federation):
+    full = plan(federation, batch=None, epochs=None, steps=3)
+    work = full.probe_plan(full.round(1)[0])
     assert work.steps.tolist() == [1, 1, 1] and work.lr_sum.tolist() == [0, 0, 0]
-    assert (
-        plan(federation).probe_plan(plan(federation).round(1)[0]).steps.tolist()
-        == (-(-plan(federation).round(1)[0].samples // 4)).tolist()
-    )
+    of_four = plan(federation)
+    work = of_four.round(1)[0]
+    assert of_four.probe_plan(work).steps.tolist() == (-(-work.samples // 4)).tolist()
 
-
-def test_full_batches_stay_in_order_and_clients_without_steps_are_not_probed(federation):
-    size = int(federation.sizes[2])
-    rows, valid = plan(federation, batch=size).work.batches(1, 2)
-    held = federation.holders.of(2)
-    assert rows.tolist() == [held.tolist()] * 2 and valid.tolist() == [size] * 2
     made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5])
-    assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [
-        False,
-        True,
-        True,
-        True,
-        True,
-        True,
-    ]
-    assert Plan(federation, selection.all(), local(), 7, 5).labels.shape == (6, 0)
+    assert (made.probe_plan(made.round(1)[0]).steps > 0).tolist() == [False] + [True] * 5
     assert made.round(3)[0].age.tolist() == [0] * 6
     assert made.begin() == {}
 
@@ -196,11 +147,9 @@ def test_steps_and_shares_by_hand():
 
 
 def test_plans_of_equal_order_hand_out_equal_batches(federation):
-    assert (
-        plan(federation).work.key
-        == plan(federation, lr=lambda r: 9.0).work.key
-        == plan(federation, selection.all()).work.key
-    )
+    key = plan(federation).work.key
+    assert key == plan(federation, lr=lambda r: 9.0).work.key
+    assert key == plan(federation, selection.all()).work.key
     others = [{"batch": 5}, {"shuffle": False}, {"drop_last": True}, {"epochs": 3}]
     assert len({plan(federation, **changes).work.key for changes in [{}, *others]}) == 5
 
@@ -224,8 +173,17 @@ def test_who_gets_the_model_and_who_sends_beyond_those_that_count(federation):
     assert work.senders.tolist() == [*counted, 11]
 
 
-@pytest.mark.parametrize("cap", [None, 1, 1000])
-def test_batches_that_are_cut_are_counted(federation, cap):
-    made = plan(federation, poisson=True, cap=cap)
-    cut = CutBatches(made).cut_batches(made.round(1)[0])
-    assert cut > 0 if cap == 1 else cut == 0
+def test_of_the_steps_that_clients_take_the_batches_that_were_drawn_larger_count_as_cut(federation):
+    poisson = {"poisson": True, "epochs": None, "steps": 6}
+    made = plan(federation, **poisson, cap=2)
+    work = made.round(1)[0]._replace(steps=np.array([6, 3, 0]))
+    cut = 0
+    for client, steps in zip(work.ids.tolist(), work.steps, strict=True):
+        rng = generator(7, Stream.BATCHES, 1, client)
+        rows = federation.holders.of(client)
+        _, sizes = poisson_batches(rows, 6, local(**poisson, cap=100), rng)
+        cut += int((sizes[:steps] > 2).sum())
+        assert made.work.batches(1, client)[1].tolist() == np.minimum(sizes, 2).tolist()
+    assert CutBatches(made).cut_batches(work) == cut > 0
+    for cap in (None, 1000):
+        assert CutBatches(plan(federation, **poisson, cap=cap)).cut_batches(work) == 0

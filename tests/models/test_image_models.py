@@ -38,7 +38,7 @@ def test_residual_networks_are_torchs():
         variables, x = scattered(model), numbers(2, 6, 5, 2)
         ours = jax.jit(classes_of(model, variables))(variables["params"], x)
         params = jax.tree.map(np.asarray, variables["params"])
-        close(ours, plain_resnet(params, np.asarray(x), 8, "group"), 1e-11)
+        close(ours, plain_resnet(params, np.asarray(x), 8), 1e-11)
 
 
 def samples(images):
@@ -53,9 +53,8 @@ def test_group_normalisation():
         for sample in range(2):
             for part in (slice(0, 3), slice(3, 6)):
                 values = np.asarray(x[sample, :, :, part])
-                expected[sample, :, :, part] = (values - values.mean()) / np.sqrt(
-                    values.var() + 1e-5
-                )
+                centred = values - values.mean()
+                expected[sample, :, :, part] = centred / np.sqrt(values.var() + 1e-5)
         got = jax.jit(lambda p, x: samples(group_norm(p, batch_last(x, 3, 5, 6), 2)))(p, x)
         close(got, expected * p["scale"] + p["shift"], 1e-12)
 
@@ -71,12 +70,9 @@ def test_gradient_of_group_normalisation_is_autodiffs(dtype, tolerance):
         return h.reshape(x.shape) * of_channels(p["scale"]) + of_channels(p["shift"])
 
     with jax.enable_x64(True):
-        x = numbers(6, 3, 5, 4, dtype=dtype)
-        g = numbers(6, 3, 5, 4, seed=3, dtype=dtype)
-        p = {
-            "scale": numbers(6, seed=1, dtype=dtype),
-            "shift": numbers(6, seed=2, dtype=dtype),
-        }
+        x, g = (numbers(6, 3, 5, 4, seed=seed, dtype=dtype) for seed in (0, 3))
+        scale, shift = (numbers(6, seed=seed, dtype=dtype) for seed in (1, 2))
+        p = {"scale": scale, "shift": shift}
 
         def both(normalised):
             def value_and_gradient(p, x):

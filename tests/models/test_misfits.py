@@ -39,34 +39,27 @@ def convolved(params, x):
 MISFITS = {
     "an image for a flat one": (DIGITS, dense(64, 10), [DOT, IMAGES, GIVEN, NO_KEY]),
     "a flat one for an image": (
-        BLOBS,
-        (first, convolved),
+        BLOBS, (first, convolved),
         ["convolution", f"samples are float32 [6] {GIVEN}", "data.shape changes that, or reshape"],
     ),
     "channels last for first": (DIGITS, (first, channels_first), ["dimension", IMAGES, NO_KEY]),
     "too few outputs": (
-        BLOBS,
-        dense(6, 3),
+        BLOBS, dense(6, 3),
         [
             "apply returned outputs (16, 3); the data have 10 classes: [16, 10]",
             "samples are float32 [6]; data.classes changes the labels, or change the model",
         ],
     ),
     "outputs that are no scores": (
-        {"kind": "diabetes", "clients": 3},
-        dense(10, 3),
+        {"kind": "diabetes", "clients": 3}, dense(10, 3),
         [
             "a target of the data has 1 number; samples are float32 [10]; "
             "no key of data changes the labels"
         ],
     ),
     "tokens for numbers": (
-        {"kind": "text", "length": 10, "clients": 2},
-        dense(10, 20),
-        [
-            "samples are tokens [10], integers below",
-            "data.tokens and data.vocabulary change the labels",
-        ],
+        {"kind": "text", "length": 10, "clients": 2}, dense(10, 20),
+        ["samples are tokens [10], integers", "data.tokens and data.vocabulary change the labels"],
     ),
 }  # fmt: skip
 
@@ -99,9 +92,8 @@ def test_a_line_has_what_is_needed_to_mend_it(tmp_path, name):
 def test_a_table_s_columns_are_named():
     x = np.zeros((20, 3), np.float32)
     arrays = fedsim.Arrays(x, np.arange(20) % 2, client=np.arange(20) % 2)
-    with pytest.raises(
-        ScenarioError, match=r"samples are float32 \[3\] .*data.drop and data.columns"
-    ):
+    line = r"samples are float32 \[3\] .*data.drop and data.columns"
+    with pytest.raises(ScenarioError, match=line):
         fedsim.run({"name": "x", "rounds": 1}, data=arrays, model=dense(4, 2))
 
 

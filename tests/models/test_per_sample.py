@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 from conftest import sampled
-from test_lanes import ragged
+from test_lanes import X64, by_hand, ragged
 
 import fedsim
 from fedsim import tree
@@ -51,10 +51,10 @@ def test_their_mean_is_the_gradient_of_the_batch(real, objective):
         # A mean over a batch multiplies what fills it up by zero.
         clean = rows._replace(x=np.nan_to_num(rows.x))
         variables = {"params": params, "stats": {}}
-        (losses, stats), each = jax.jit(lambda v, b: work.per_sample(v, b, objective))(
-            variables, rows
-        )
-        (loss, _), g = jax.jit(lambda v, b: work.value_and_grad(v, b, objective))(variables, clean)
+        per_sample = lambda batch: work.per_sample(variables, batch, objective)
+        of_batch = lambda batch: work.value_and_grad(variables, batch, objective)
+        both = jax.jit(lambda rows, clean: (per_sample(rows), of_batch(clean)))
+        ((losses, stats), each), ((loss, _), g) = both(rows, clean)
         mean = jax.tree.map(lambda leaf: np.sum(leaf, 0) / max(real, 1), each)
         np.testing.assert_allclose(losses.sum() / max(real, 1), loss, rtol=1e-12)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14), mean, g)
@@ -82,38 +82,13 @@ def clipped(norm: float = 1.0):
     return sgd()._replace(gradient=gradient)
 
 
-def by_hand(data, norm: float, rounds=2, lr=0.3, B=4) -> dict:
-    """FedAvg of logistic regression in NumPy, whose clients clip the gradient of every sample.
-
-    An epoch in order.
-    """
-    x, y, owner = np.asarray(data.x), np.asarray(data.y), np.asarray(data.client)
-    W, b = np.zeros((x.shape[1], y.max() + 1)), np.zeros(y.max() + 1)
-    for _ in range(rounds):
-        total = [0 * W, 0 * b]
-        for k in np.unique(owner):
-            rows, w, c = np.flatnonzero(owner == k), W, b
-            for i in range(0, len(rows), B):
-                part = rows[i : i + B]
-                p = np.exp(x[part] @ w + c)
-                p = p / p.sum(1, keepdims=True) - np.eye(len(b))[y[part]]
-                g = x[part, :, None] * p[:, None, :]
-                factor = np.minimum(1, norm / np.sqrt((g**2).sum((1, 2)) + (p**2).sum(1)))
-                w = w - lr * np.tensordot(factor, g, 1) / len(part)
-                c = c - lr * factor @ p / len(part)
-            total = [total[0] + len(rows) * (w - W), total[1] + len(rows) * (c - b)]
-        W, b = W + total[0] / len(owner), b + total[1] / len(owner)
-    return {"W": W, "b": b}
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("norm", [0.4, 100.0])
 def test_a_client_that_clips_every_sample_is_that_of_numpy(norm):
     client = {"kind": "clipped", "norm": norm, "lr": 0.3, "batch": 4, "epochs": 1, "shuffle": False}
-    numerics = {"dtype": "float64", "lanes": 5}
-    written = {"name": "clipped", "rounds": 2, "client": client, "numerics": numerics}
+    written = {"name": "clipped", "rounds": 2, "client": client, "numerics": X64}
     got = fedsim.run(written, data=ragged()).model()
-    for name, want in by_hand(ragged(), norm).items():
+    for name, want in by_hand(ragged(), rounds=2, epochs=1, norm=norm).items():
         np.testing.assert_allclose(got[name], want, rtol=1e-11, atol=1e-14)
 
 
