@@ -186,10 +186,7 @@ def test_what_a_client_keeps_is_what_it_trains():
     params = jax.tree.map(jnp.zeros, shapes, is_leaf=lambda leaf: isinstance(leaf, tuple))
     part = part_of_ranks([4, 1])
     kept = part.kept(params)
-    assert jax.tree.map(list, kept) == {
-        "W": {"lora_A": [20, 5], "lora_B": [12, 3]},
-        "head": [6, 6],
-    }
+    assert jax.tree.map(list, kept) == {"W": {"lora_A": [20, 5], "lora_B": [12, 3]}, "head": [6, 6]}
     for level in (0, 1):
         has = part.trains(params, work_of(level))
         counts = jax.tree.map(lambda leaf: int(leaf.sum()), has)

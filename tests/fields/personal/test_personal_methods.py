@@ -86,10 +86,7 @@ def test_a_client_s_own_model_is_the_adapted_one(case):
         np.testing.assert_allclose(losses.mean(), want, rtol=case["rtol"])
 
 
-FIXED = {
-    "ditto_fixed_point": ("ditto", "v"),
-    "moreau": ("pfedme", "theta"),
-}
+FIXED = {"ditto_fixed_point": ("ditto", "v"), "moreau": ("pfedme", "theta")}
 FIXED_CASES = [case for case in oracle("personalisation") if case["fn"] in FIXED]
 
 

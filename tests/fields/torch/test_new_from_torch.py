@@ -52,11 +52,7 @@ MADE = {
     "a set that comes with fedsim": ("flowers", "numbers [4], 3 outputs", "iris"),
     "targets that are numbers": ("measures", "numbers [10], 1 outputs", "diabetes"),
     "images that are flattened": ("pixels", "images [8, 8, 1], 10 outputs", "digits"),
-    "tokens": (
-        "characters",
-        "tokens [80] below 30, 30 outputs per token",
-        "shakespeare_shaped",
-    ),
+    "tokens": ("characters", "tokens [80] below 30, 30 outputs per token", "shakespeare_shaped"),
     "no such data here": ("sentences", "tokens [80] below 30, 2 outputs", "npz"),
     "images of an unusual side": (
         "images(side=19)",

@@ -31,18 +31,12 @@ METHODS = {
     "FedDyn": ({"client": {"kind": "feddyn"}}, {}),
     "Krum": ({"server": [{"kind": "krum", "f": 0}]}, {}),
     "top-k with error feedback": ({"wire": [{"kind": "error_feedback", "codec": TOP_K}]}, {}),
-    "DP-SGD": (
-        {"client": {"dp_sgd": {"clip": 0.5, "noise_multiplier": 0, "delta": 1e-3}}},
-        {},
-    ),
+    "DP-SGD": ({"client": {"dp_sgd": {"clip": 0.5, "noise_multiplier": 0, "delta": 1e-3}}}, {}),
     "frozen layers": (
         {"model": {"freeze": ["1", "3.bias"]}},
         {"model": {"freeze": ["layer0", "layer1.b"]}},
     ),
-    "FedPer": (
-        {"client": {"kind": "fedper", "personal": ["5"]}},
-        {"client": {"kind": "fedper"}},
-    ),
+    "FedPer": ({"client": {"kind": "fedper", "personal": ["5"]}}, {"client": {"kind": "fedper"}}),
     "FedRep": (
         {"client": {"kind": "fedrep", "personal": ["5"], "head_steps": 2}},
         {"client": {"kind": "fedrep", "head_steps": 2}},
@@ -145,11 +139,7 @@ REFUSALS = {
         {"client": {"kind": "fedbn"}},
         "personal",
     ),
-    "a pattern that no leaf has": (
-        module,
-        {"model": {"freeze": ["layer0"]}},
-        "layer0",
-    ),
+    "a pattern that no leaf has": (module, {"model": {"freeze": ["layer0"]}}, "layer0"),
     "DP-SGD beside batch norm": (
         lambda: bench.module_of(bench.started(IMAGE, CLASSES, **RESNET), IMAGE, **RESNET),
         {"client": {"dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0, "delta": 1e-3}}},
