@@ -52,27 +52,22 @@ def compared(summary, rounds):
     return {row["method"]: row for row in rows}
 
 
-def test_rounds_until_the_end_are_paired_by_seed_and_tested():
-    row = compared(*tables())["quick"]
-    expected = paired(np.array(ENDS["quick"][:7]), np.array(ENDS["base"][:7]), False)
-    assert row["stopped_rounds"] == np.mean(ENDS["quick"][:7])
+def test_what_was_spent_until_the_end_is_paired_by_seed_and_tested():
+    rows = compared(*tables())
+    quick, base = ENDS["quick"][:7], ENDS["base"][:7]
+    row = rows["quick"]
+    expected = paired(np.array(quick), np.array(base), False)
+    assert row["stopped_rounds"] == np.mean(quick)
     for name in ("difference", "ci_low", "ci_high"):
         assert row[f"stopped_rounds_{name}"] == getattr(expected, name)
     # Of three tests one finds no difference, and the smallest p of seven signs is 2 / 2⁷.
     assert row["stopped_rounds_p_adjusted"] == 3 * 2 / 2**7
+    assert row["stopped_bytes"] == 7 * np.mean(quick)
+    assert row["stopped_virtual_seconds"] == 2 * np.mean(quick)
 
-
-def test_costs_until_the_end_are_those_of_the_last_row():
-    rows = compared(*tables())
-    assert rows["quick"]["stopped_bytes"] == 7 * np.mean(ENDS["quick"][:7])
-    assert rows["quick"]["stopped_virtual_seconds"] == 2 * np.mean(ENDS["quick"][:7])
     assert rows["pooled"]["stopped_bytes"] is None  # nobody counts them
     assert rows["pooled"]["stopped_virtual_seconds_difference"] < 0
-
-
-def test_the_baseline_has_means_alone_and_equal_runs_no_difference():
-    rows = compared(*tables())
-    assert rows["base"]["stopped_rounds"] == np.mean(ENDS["base"][:7])
+    assert rows["base"]["stopped_rounds"] == np.mean(base)
     assert "stopped_rounds_difference" not in rows["base"]
     assert rows["same"]["stopped_rounds_difference"] == 0
     assert rows["same"]["stopped_rounds_p_adjusted"] == 1
