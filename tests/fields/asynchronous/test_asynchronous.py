@@ -25,9 +25,6 @@ KINDS = {
         "schedule": {"kind": "fedbuff", "buffer": 5, "concurrency": 12},
         "fleet": {"availability": {"kind": "diurnal", "period": 60.0}, "dropout": 0.3},
     },
-    "alone": {
-        "schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 1, "staleness": "constant"},
-    },
     "power_of_choice": {"cohort": {"kind": "power_of_choice", "size": 5, "candidates": 12}},
 }  # fmt: skip
 

@@ -75,24 +75,15 @@ def models_of(log, inputs, step) -> list:
     return versions[1:]
 
 
-FACTORS = {
-    "constant": lambda age: 1.0,
-    "polynomial": lambda age: (1 + age) ** -0.8,
-    "hinge": lambda age: 1.0 if age <= 0 else 1 / (2.0 * (age - 0) + 1),
-}
-
-
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("staleness", FACTORS)
-def test_mixing_matches_its_formula(staleness):
+def test_mixing_matches_its_formula():
     """x ← (1 − α s(τ)) x + α s(τ) y with half a server step, on the oracle's flights."""
     inputs, log = problem(), SIMULATED["async_c2_b1"]["expected"]["log"]
 
     def step(model, flights, starts, ends):
-        return 0.5 * 0.6 * FACTORS[staleness](flights[0]["staleness"]) * (ends[0] - model)
+        return 0.5 * 0.6 / (2.0 * flights[0]["staleness"] + 1) * (ends[0] - model)
 
-    schedule = {"kind": "fedasync", "alpha": 0.6, "concurrency": 2, "staleness": staleness}
-    written = {**schedule, "exponent": 0.8, "slope": 2.0, "threshold": 0}
+    written = {"kind": "fedasync", "alpha": 0.6, "concurrency": 2}
+    written |= {"staleness": "hinge", "slope": 2.0, "threshold": 0}
     server = [{"kind": "mean", "weights": "uniform"}, {"kind": "sgd", "lr": 0.5}]
     got, result = trajectory(scenario(written, server=server), **quadratic(inputs))
     np.testing.assert_allclose(got, models_of(log, inputs, step), rtol=1e-12)

@@ -8,7 +8,6 @@ import pytest
 
 import fedsim
 from fedsim.fields.stopping.page import section
-from fedsim.fields.stopping.spent import columns
 from fedsim.report.context import context_of
 from fedsim.report.page.sources import Source
 from fedsim.study.conclusions import conclusions
@@ -27,7 +26,7 @@ ENDS = {  # the last round of each seed; the baseline of seed 7 diverged
 }
 
 
-def tables(ends=ENDS, early=True):
+def tables(ends=ENDS):
     """Rows of `summary.csv` and `rounds.csv`; a round sends 3 bytes up and 4 down, in 2 seconds."""
     summary = []
     rounds = []
@@ -35,7 +34,7 @@ def tables(ends=ENDS, early=True):
         for seed, last in zip(SEEDS, lasts, strict=True):
             diverged = int(method == "base" and seed == 7)
             run = {"method": method, "seed": seed, "metric": "test_accuracy", "diverged": diverged}
-            run |= {"final": 0.5 + seed / 100, "stopped": last if early else None}
+            run |= {"final": 0.5 + seed / 100, "stopped": last}
             if method == "pooled":
                 run["not_federated"] = "pooled"
             summary.append(run)
@@ -71,11 +70,6 @@ def test_what_was_spent_until_the_end_is_paired_by_seed_and_tested():
     assert "stopped_rounds_difference" not in rows["base"]
     assert rows["same"]["stopped_rounds_difference"] == 0
     assert rows["same"]["stopped_rounds_p_adjusted"] == 1
-
-
-def test_without_early_ends_nothing_is_added():
-    summary, rounds = tables(early=False)
-    assert columns([{"method": "base", "baseline": "base"}], summary, rounds) == [{}]
 
 
 def lines_of(summary, rounds):
