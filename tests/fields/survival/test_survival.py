@@ -324,7 +324,10 @@ REFUSED = [
     ("an event of 3", {}, of_arrays(Y + [[0, 2]]), "events of 0 or 1, and there is an event 3"),
     ("times alone", {}, of_arrays(Y[:, 0] + 0.5), r"give y \[n, 2\], or data.target"),
     ("another metric", {"evaluate": {"metrics": ["r2"]}}, of_arrays(Y), "not for times and events"),
-    ("gradients of samples", OF_SAMPLES, of_arrays(Y), "cox compares the samples of a batch"),
+    pytest.param(
+        *("gradients of samples", OF_SAMPLES, of_arrays(Y), "cox compares the samples of a batch"),
+        marks=pytest.mark.long,
+    ),
     ("a graph", {"topology": "ring"}, of_arrays(Y), "nodes of a topology are scored by the losses"),
     ("losses of samples", {"method": "ifca"}, of_arrays(Y), "ifca chooses models by the losses"),
     ("a C-index of classes", SCORED, of_arrays(Y[:, 1]), "c_index is for times and events"),
