@@ -5,21 +5,7 @@ import numpy as np
 import pytest
 from building import foretold
 from conftest import if_whole
-from test_lora_mean import (
-    BROKEN,
-    COHORTS,
-    LR,
-    OWNER,
-    SERVER_LR,
-    STEPS,
-    X,
-    Y,
-    close,
-    m,
-    n,
-    r,
-    run,
-)
+from test_lora_mean import BROKEN, COHORTS, LR, OWNER, SERVER_LR, STEPS, X, Y, close, m, n, r, run
 from unchanged import run_of_same_bytes
 
 import fedsim

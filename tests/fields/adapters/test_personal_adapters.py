@@ -111,17 +111,14 @@ PARTS = {("lora_A", "lora_B"): 2 * 0.75, ("local_A", "local_B"): 2 * 0.25}
 @pytest.mark.parametrize(
     ("client", "phases"),
     [
-        (
-            {"kind": "fedrep", "head_steps": 3, "personal": LOCAL},
-            [(LOCAL, 3), (["lora_A", "lora_B"], 2)],
-        ),
-        ({"kind": "fedper", "personal": LOCAL}, [([*LOCAL, "lora_A", "lora_B"], 2)]),
+        ({"kind": "fedrep", "head_steps": 3}, [(LOCAL, 3), (["lora_A", "lora_B"], 2)]),
+        ({"kind": "fedper"}, [([*LOCAL, "lora_A", "lora_B"], 2)]),
     ],
     ids=["fedrep", "fedper"],
 )
 def test_a_global_and_a_local_pair(client, phases):
     """FedDPA: rounds in NumPy, the pairs in turn or together; the global pair alone travels."""
-    result = run(DUAL, client)
+    result = run(DUAL, {**client, "personal": LOCAL})
     shared, own = reference(start_of(result), PARTS, LOCAL, phases)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
     for name in ("lora_A", "lora_B"):
@@ -132,18 +129,3 @@ def test_a_global_and_a_local_pair(client, phases):
             close(of_client[name], own[number][name])
     messages = sum(map(len, COHORTS))
     assert result.rounds.iloc[-1]["bytes_up"] == messages * 4 * 2 * (5 + 3)
-
-
-@pytest.mark.long
-def test_own_models_are_scored_while_the_run_lasts():
-    scenario = {
-        "name": "own_pairs",
-        "rounds": 2,
-        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6, "client_test": 0.3},
-        "model": {"kind": "mlp", "hidden": [6], "adapter": "dual_lora"},
-        "client": {"kind": "fedrep", "personal": LOCAL, "lr": 0.1, "batch": 8},
-        "evaluate": {"personal": True, "metric": "personal_accuracy_mean"},
-    }
-    result = fedsim.run(scenario)
-    assert result.rounds["personal_accuracy_mean"].between(0, 1).all()
-    assert result.clients["personal_accuracy"].notna().all()

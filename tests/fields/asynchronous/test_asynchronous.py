@@ -1,33 +1,15 @@
-"""Runs whose rounds depend on earlier ones: asynchronous servers, cohorts that look at losses."""
+"""Bits of runs whose rounds depend on earlier ones: asynchronous servers, cohorts by losses."""
 
-import numpy as np
 import pytest
-from federations import bring, quadratic_model
 from test_loop import rows, same_bits
-from test_schedules import D, N, problem, scenario
 from unchanged import run_of_same_bytes
 
-import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.engine.loop import group_runs
 from fedsim.scenario import read
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
-
-
-def test_a_client_that_diverges_is_chosen_last():
-    """Its messages are dropped, its loss counts as infinite, and the others continue."""
-    inputs = problem()
-    rows = np.concatenate([inputs["H"].reshape(N, -1), inputs["a"]], axis=1)
-    rows[2] = 1e200
-    owner = np.repeat(np.arange(N), 2)
-    data = bring(rows[owner], np.zeros(len(owner)), owner, quadratic_model(D), inputs["x0"])
-    cohort = {"kind": "power_of_choice", "size": 2, "candidates": 6}
-    written = scenario("sync", rounds=9, cohort=cohort, evaluate={"every": 1})
-    result = fedsim.run(written, **data, loss=lambda outputs, y: outputs)
-    assert result.rounds["n_nonfinite"].sum() == 1 == result.clients["rounds_joined"][2]
-    assert np.isfinite(result.model()).all()
 
 
 UNIFORM = [{"kind": "mean", "weights": "uniform"}]
@@ -39,15 +21,9 @@ KINDS = {
     "semi_sync": {
         "schedule": {"kind": "semi_sync", "seconds": 0.75, "concurrency": 8}, "server": ["median"],
     },
-    "median": {
-        "schedule": {"kind": "fedbuff", "buffer": 12, "concurrency": 40}, "server": ["median"],
-    },
     "leaving": {
         "schedule": {"kind": "fedbuff", "buffer": 5, "concurrency": 12},
         "fleet": {"availability": {"kind": "diurnal", "period": 60.0}, "dropout": 0.3},
-    },
-    "alone": {
-        "schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 1, "staleness": "constant"},
     },
     "power_of_choice": {"cohort": {"kind": "power_of_choice", "size": 5, "candidates": 12}},
 }  # fmt: skip

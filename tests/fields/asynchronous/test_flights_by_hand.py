@@ -84,23 +84,6 @@ class Leavers:
         return None
 
 
-def step(leaving: tuple[int, ...], buffer: int) -> tuple[list[int], list[int], float]:
-    """The first step of a server of two clients in turn -> (who reported, who left, the clock)."""
-    turns = lambda number, reachable: np.array([0, 1])
-    never = lambda number, free: int(free[0])
-    machines, timetable = Leavers(*leaving), Timetable(buffer, 1)
-    some = Flights(machines, turns, never, np.arange(2), False, timetable, nobody())
-    some.fill(0)
-    ended, left = some.flush(0)
-    return [flight.client for flight in ended], [flight.client for flight in left], some.clock
-
-
-def test_a_server_gives_up_only_after_clients_leave_in_a_row(monkeypatch):
-    monkeypatch.setattr(flights, "LOST", 2)
-    assert step((1,), 3) == ([0, 0, 0], [1, 1], 5.0)  # two leave, but not in a row
-    assert step((0, 1), 3) == ([], [0, 1], 2.0)
-
-
 class Gates(Leavers):
     """Machines of which some can be reached."""
 
@@ -110,6 +93,28 @@ class Gates(Leavers):
 
     def reachable(self, round: int, clock: float) -> np.ndarray:
         return np.isin(np.arange(4), self.there)
+
+
+@pytest.mark.parametrize(
+    ("why", "machines", "reported", "gone", "clock"),
+    [
+        ("two leave, but not in a row", Leavers(1), [0, 0, 0], [1, 1], 5.0),
+        ("two leave in a row", Leavers(0, 1), [], [0, 1], 2.0),
+        ("nobody can be reached, and time passes", Gates(), [], [], 7.0),
+    ],
+)
+def test_a_server_gives_up_only_where_nobody_reports(
+    why, machines, reported, gone, clock, monkeypatch
+):
+    """The first step of a server that waits for three messages of two clients in turn."""
+    monkeypatch.setattr(flights, "LOST", 2)
+    turns = lambda number, reachable: np.array([0, 1])
+    never = lambda number, free: int(free[0])
+    some = Flights(machines, turns, never, np.arange(2), False, Timetable(3, 1), nobody())
+    some.fill(0)
+    ended, left = some.flush(0)
+    assert [flight.client for flight in ended] == reported, why
+    assert ([flight.client for flight in left], some.clock) == (gone, clock), why
 
 
 @pytest.mark.parametrize(

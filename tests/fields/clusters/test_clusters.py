@@ -10,18 +10,7 @@ from building import built
 from conftest import oracle
 from federations import quadratic, softmax
 from federations import scenario as of_case
-from near_points import (
-    ALL,
-    COHORTS,
-    NEAR,
-    SIZES,
-    D,
-    digits,
-    local,
-    losses,
-    means,
-    played,
-)
+from near_points import ALL, COHORTS, NEAR, SIZES, D, digits, local, losses, means, played
 from test_readme import block
 
 import fedsim
@@ -269,10 +258,7 @@ START = {"W": np.zeros((20, 10)), "b": np.zeros(10)}
 
 @pytest.mark.parametrize(
     ("kind", "models", "params", "given"),
-    [
-        ("ifca", "clusters", START, "one model"),
-        ("fedem", "components", [START] * 3, "a list of 3"),
-    ],
+    [("ifca", "clusters", START, "one model"), ("fedem", "components", [START] * 3, "a list of 3")],
 )
 def test_start_models_are_as_many_as_clusters(kind, models, params, given):
     with pytest.raises(ScenarioError, match=f"{given}, and {kind} has 2 models; pass a list"):

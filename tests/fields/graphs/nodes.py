@@ -62,16 +62,22 @@ def start(inputs: dict) -> np.ndarray:
     return np.tile(inputs["x0"], (len(inputs["a"]), 1))
 
 
-def trained(inputs: dict, i: int, x: np.ndarray, lr: float, steps: int, momentum: float = 0.0):
-    """What node i makes of x in some local steps, heavy ball written as differences of iterates."""
+def trained(inputs, i: int, x: np.ndarray, lr: float, steps: int, momentum=0.0, rho=0.0):
+    """What node i makes of x in some local steps, heavy ball written as differences of iterates.
+
+    The gradient is that at a distance of rho uphill.
+    """
     last = x
     for _ in range(steps):
-        x, last = x - lr * gradient(inputs, i, x) + momentum * (x - last), x
+        g = gradient(inputs, i, x)
+        if rho:
+            g = gradient(inputs, i, x + rho * g / np.linalg.norm(g))
+        x, last = x - lr * g + momentum * (x - last), x
     return x
 
 
-def dfedavg(inputs, W, rounds, lr, steps, mix="after", momentum=0.0):
-    """Lian et al. 2017 (`before`); Sun et al. 2023 (`after`, with momentum).
+def dfedavg(inputs, W, rounds, lr, steps, mix="after", **training):
+    """Lian et al. 2017 (`before`); Sun et al. 2023 (`after`, with momentum); Shi et al. 2023 (rho).
 
     W: round -> matrix. steps: of all nodes, or of each.
     """
@@ -79,7 +85,7 @@ def dfedavg(inputs, W, rounds, lr, steps, mix="after", momentum=0.0):
     n = len(x)
     taken = np.broadcast_to(steps, n)
     for r in range(1, rounds + 1):
-        y = np.array([trained(inputs, i, x[i], lr, taken[i], momentum) for i in range(n)])
+        y = np.array([trained(inputs, i, x[i], lr, taken[i], **training) for i in range(n)])
         if mix == "after":
             x = np.array([sum(W(r)[i, j] * y[j] for j in range(n)) for i in range(n)])
         else:

@@ -4,15 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole
 from reference.scenarios import consecutive
-from test_submodels import BROKEN, COHORTS, OWNER, SERVER_LR, SIZES, STEPS
+from test_submodels import BROKEN, COHORTS, OWNER, SERVER_LR, SIZES, STEPS, work_of
 from test_submodels import written as of_parts
 
 import fedsim
-from fedsim.errors import ScenarioError
 from fedsim.fields.parts.ranks import part_of_ranks
-from fedsim.types import Work
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -155,30 +152,7 @@ def test_a_client_counts_by_the_norm_of_its_own_pair(how):
     check(how, weights="norms")
 
 
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["factors", "product", "stack"])
-def test_equal_ranks_are_the_plain_method_bit_for_bit(how):
-    """In float32 with a network, lanes and another method."""
-    sections = {
-        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": len(SIZES)},
-        "model": {"kind": "mlp", "hidden": [9], "adapter": {"kind": "lora", "rank": R}},
-        "client": {"kind": "fedprox", "mu": 0.1, "optimizer": {"kind": "sgd", "momentum": 0.9}},
-        "numerics": {"dtype": "float32", "lanes": 2},
-    }
-    one, other = (
-        fedsim.run(written(how, rank, **sections)) for rank in (listed([R] * len(SIZES)), None)
-    )
-    jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
-    columns = [name for name in other.rounds if "seconds" not in name]
-    assert one.rounds[columns].equals(other.rounds[columns])
-
-
 # ------------------------------------------------------------------------------- what clients have
-
-
-def work_of(level: int) -> Work:
-    return Work(**{**dict.fromkeys(Work._fields, ()), "level": jnp.int32(level)})
 
 
 def test_what_a_client_keeps_is_what_it_trains():
@@ -186,10 +160,7 @@ def test_what_a_client_keeps_is_what_it_trains():
     params = jax.tree.map(jnp.zeros, shapes, is_leaf=lambda leaf: isinstance(leaf, tuple))
     part = part_of_ranks([4, 1])
     kept = part.kept(params)
-    assert jax.tree.map(list, kept) == {
-        "W": {"lora_A": [20, 5], "lora_B": [12, 3]},
-        "head": [6, 6],
-    }
+    assert jax.tree.map(list, kept) == {"W": {"lora_A": [20, 5], "lora_B": [12, 3]}, "head": [6, 6]}
     for level in (0, 1):
         has = part.trains(params, work_of(level))
         counts = jax.tree.map(lambda leaf: int(leaf.sum()), has)
@@ -218,10 +189,3 @@ def test_seconds_follow_the_rank():
     speed = plain.experiment.plans[0].machines.speed.step
     expected = 0.15 * pair_bytes(1) * ranks + steps * speed * share
     np.testing.assert_allclose(plan.seconds, expected, rtol=1e-12)
-
-
-def test_a_mean_of_pairs_of_one_rank_is_refused():
-    """What else does not go with ranks is in tests/fits."""
-    expected = "lora_mean takes pairs of one rank, and clients send pairs of different ranks"
-    with pytest.raises(ScenarioError, match=rf"server\[0\]: {expected}"):
-        run("freeze_a", listed())

@@ -11,7 +11,6 @@ from reference.scenarios import consecutive
 
 import fedsim
 from fedsim import tree
-from fedsim.errors import ScenarioError
 from fedsim.fields.parts import levels
 from fedsim.fields.parts.submodels import Widths, part_of
 from fedsim.models import cnn, lenet, mlp
@@ -176,26 +175,6 @@ def test_heterofl_is_the_mean_over_those_who_have_a_number():
     assert moved[:3].any() and not moved[3:].any()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("width", "sections"),
-    [
-        ({"window": "rolling"}, {}),
-        ({"scaler": True}, {"client": {"optimizer": {"kind": "sgd", "momentum": 0.9}}}),
-        ({}, {"client": {"kind": "fedprox", "mu": 0.1}}),
-        ({}, {"model": {"kind": "mlp", "hidden": [40]}, "numerics": {"lanes": 2}}),
-    ],
-    ids=["rolling", "scaler and momentum", "fedprox", "lanes"],
-)
-def test_width_1_is_the_plain_method_bit_for_bit(width, sections):
-    whole = run({**listed([1.0] * len(SIZES)), **width}, **sections)
-    plain = run(None, **sections)
-    jax.tree.map(np.testing.assert_array_equal, whole.model(), plain.model())
-    same = [name for name in plain.rounds if "seconds" not in name or name == "virtual_seconds"]
-    one, other = (result.rounds[same].drop(columns="method") for result in (whole, plain))
-    assert one.equals(other)
-
-
 # ------------------------------------------------------------------------------- what clients have
 
 
@@ -299,10 +278,3 @@ def test_seconds_and_bytes_follow_and_the_table_says_the_width():
     expected = 0.15 * 4 * numbers_of(1.0) * share + steps * speed * share
     np.testing.assert_allclose(plan.seconds, expected, rtol=1e-12)
     assert result.clients["width"].tolist() == [[1.0, 0.25][level] for level in plan.level]
-
-
-def test_an_attack_on_whole_updates_is_refused():
-    """What else does not go with parts is in tests/fits."""
-    expected = "little_is_enough works on whole updates, and clients train parts of the model"
-    with pytest.raises(ScenarioError, match=rf"wire\[0\]: {expected}"):
-        run(listed(), wire=["little_is_enough"])

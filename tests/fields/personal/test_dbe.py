@@ -19,10 +19,7 @@ def test_dbe_is_that_of_its_authors():
     client = {"kind": "dbe", "kappa": 2.0, "batch_weight": 0.3}
     server = [{"kind": "mean", "weights": "samples"}]
     written = scenarios.scenario(client, server, 0.02, "features", condition)
-    params = {
-        "model": scenarios.tree_of("features", samples.start),
-        "bias": np.zeros(2),
-    }
+    params = {"model": scenarios.tree_of("features", samples.start), "bias": np.zeros(2)}
     result = fedsim.run(
         written,
         data=fedsim.Arrays(samples.x, samples.y),

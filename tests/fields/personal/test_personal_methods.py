@@ -1,4 +1,4 @@
-"""Personal methods: trajectories of an independent reference, and what stays untouched."""
+"""Personal methods: trajectories of an independent reference, costs and statistics."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from building import built
 from conftest import oracle
 from federations import quadratic, softmax, trajectory
 from federations import scenario as of_case
-from test_lanes import X64, ragged
+from test_lanes import X64
 
 import fedsim
 from fedsim.errors import ScenarioError
@@ -86,10 +86,7 @@ def test_a_client_s_own_model_is_the_adapted_one(case):
         np.testing.assert_allclose(losses.mean(), want, rtol=case["rtol"])
 
 
-FIXED = {
-    "ditto_fixed_point": ("ditto", "v"),
-    "moreau": ("pfedme", "theta"),
-}
+FIXED = {"ditto_fixed_point": ("ditto", "v"), "moreau": ("pfedme", "theta")}
 FIXED_CASES = [case for case in oracle("personalisation") if case["fn"] in FIXED]
 
 
@@ -108,38 +105,8 @@ def test_many_personal_steps_end_at_the_closed_form(case):
     np.testing.assert_allclose(result.state()["client"][row], want, rtol=1e-8, atol=1e-8)
 
 
-# --------------------------------------------------------------------------- what stays untouched
-
-
-def run(client: dict, server=("mean",), data=None, **sections):
-    training = {"lr": 0.3, "batch": "full", "steps": 3, **client}
-    return fedsim.run(
-        {
-            "name": "personal",
-            "rounds": 3,
-            "client": training,
-            "server": list(server),
-            "cohort": {"kind": "cyclic", "size": 5},
-            "numerics": X64,
-            **sections,
-        },
-        data=data or ragged(),
-    )
-
-
 def same(one, other) -> None:
     jax.tree.map(np.testing.assert_array_equal, one, other)
-
-
-@pytest.mark.long
-def test_a_head_that_nobody_moves_is_the_one_of_the_start():
-    result = run(
-        {"kind": "fedbabu", "momentum": 0.9, "weight_decay": 0.1},
-        model={"kind": "mlp", "hidden": [4]},
-    )
-    start = jax.device_get(result.experiment.shared[0]["params"])
-    same(result.model()["layer1"], start["layer1"])
-    assert (result.model()["layer0"]["W"] != start["layer0"]["W"]).any()
 
 
 # ------------------------------------------------------------------------------------------- costs
@@ -289,4 +256,4 @@ def test_fedbn_keeps_normalisation_and_statistics():
 
 def test_a_model_without_normalisation_has_nothing_that_fedbn_keeps():
     with pytest.raises(ScenarioError, match="the model has no normalisation"):
-        run({"kind": "fedbn"}, cohort="all")
+        built({"name": "plain", "rounds": 1, "data": "digits", "client": "fedbn"})

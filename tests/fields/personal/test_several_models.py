@@ -4,18 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from near_points import (
-    CENTRES,
-    COHORTS,
-    NEAR,
-    SIZES,
-    D,
-    local,
-    log_softmax,
-    means,
-    played,
-    points,
-)
+from near_points import CENTRES, COHORTS, NEAR, SIZES, D, local, log_softmax, means, played, points
 from reference.scenarios import consecutive
 
 import fedsim

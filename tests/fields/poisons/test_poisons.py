@@ -51,17 +51,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "distributed_backdoor": {"target": 2, "share": 0.4},
     "edge_case": {"source": 3, "target": 1, "share": 0.3},
 }
-UNCHANGED = (
-    "test.x",
-    "test.y",
-    "validation.x",
-    "validation.y",
-    "server.x",
-    "server.y",
-    "holders.indices",
-    "holders.offsets",
-    "test_holders.indices",
-)
+UNCHANGED = [f"{purpose}.{what}" for purpose in ("test", "validation", "server") for what in "xy"]
+UNCHANGED += ["holders.indices", "holders.offsets", "test_holders.indices"]
 each_storage = pytest.mark.parametrize("data", [BYTES, FLOATS], ids=["bytes", "floats"])
 
 
@@ -129,15 +120,15 @@ def test_an_attack_is_decided_by_seed_and_client_alone(kind):
     assert not differing(one, again).any()
     fewer = federation(attack, malicious=first)
     assert not differing(one, fewer)[np.concatenate([of(one, client) for client in first])].any()
-    if kind not in ("label_flip", "edge_case"):
-        assert differing(poisoned_alone(kind, seed=1), poisoned_alone(kind, seed=0)).any()
-
-
-def poisoned_alone(kind, seed):
-    """The samples under one partition, poisoned as under a seed."""
+    if kind in ("label_flip", "edge_case"):
+        return
     plain, poison = federation(), FAMILIES["data_attack"][kind](**KINDS[kind])
-    rng = lambda tag, client: np.random.default_rng([seed, tag, client])
-    return poisoned(plain, kind, poison, np.isin(np.arange(N), MALICIOUS), rng, FLOAT, plain)
+    is_malicious = np.isin(np.arange(N), MALICIOUS)
+    of_seed = []
+    for seed in (0, 1):  # of the draws alone: the partition stays
+        rng = lambda tag, client, seed=seed: np.random.default_rng([seed, tag, client])
+        of_seed.append(poisoned(plain, kind, poison, is_malicious, rng, FLOAT, plain))
+    assert differing(*of_seed).any()
 
 
 def test_empty_clients_are_passed_over():
@@ -278,26 +269,14 @@ REFUSED = {
     "classes that there are not": (
         link("edge_case", source=6, target=7),
         FLOATS,
-        "has source 6 and target 7, and there are 5 classes",
+        "source 6 and target 7, and there are 5 cl",
     ),
     "half of a pair": (link("label_flip", source=1), FLOATS, "source and target are given toge"),
     "to itself": (link("label_flip", source=1, target=1), FLOATS, "source and target are both 1"),
-    "a large pattern": (
-        link("backdoor", size=8),
-        FLOATS,
-        "a pattern of 8 pixels, and samples have shape (7, 8); size at most 7",
-    ),
+    "a large pattern": (link("backdoor", size=8), FLOATS, "a pattern of 8 pixels, and samples ha"),
     "a cross of vectors": (link("backdoor", pattern="cross"), ROWS, "has a cross, which is for im"),
-    "bars far apart": (
-        link("distributed_backdoor", gap=3),
-        FLOATS,
-        "has a pattern of 5 x 9 pixels",
-    ),
-    "above bytes": (
-        link("backdoor", value=1.5),
-        BYTES,
-        "returned features from 0 to 1.5, and bytes are stored",
-    ),
+    "bars far apart": (link("distributed_backdoor", gap=3), FLOATS, "a pattern of 5 x 9 pixels"),
+    "above bytes": (link("backdoor", value=1.5), BYTES, "from 0 to 1.5, and bytes are stored"),
     "above floats": (link("backdoor", value=1e39), FLOATS, "expected finite float32"),
 }
 
@@ -312,11 +291,7 @@ def test_refusals_are_a_line(why):
     assert "data.attack[0]" in str(error.value)
 
 
-def test_all_links_are_refused_at_once():
-    with pytest.raises(ScenarioError) as error:
-        federation(link("backdoor"), link("edge_case"), link("label_flip", source=8, target=9))
-    places = [problem.where for problem in error.value.problems]
-    assert places == ["data.attack[1]", "data.attack[2]", "data.attack[2]"]
+def test_labels_that_move_on_are_not_attacked():
     with pytest.raises(ScenarioError, match="concept_shift with every"):
         federation(link("label_flip"), base={**BASE, "skew": [link("concept_shift", every=2)]})
 
@@ -380,12 +355,16 @@ DATA = {
 
 def scenario(**sections):
     return {
-        "name": "backdoor", "rounds": 4, "data": DATA, "model": "logistic",
+        "name": "backdoor",
+        "rounds": 4,
+        "data": DATA,
+        "model": "logistic",
         "fleet": {"malicious": [1, 2]},
         "cohort": {"kind": "uniform", "size": 4},
-        "client": {"lr": 0.2, "batch": 16}, "numerics": {"lanes": 2},
+        "client": {"lr": 0.2, "batch": 16},
+        "numerics": {"lanes": 2},
         **sections,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.long
@@ -411,16 +390,6 @@ def test_attack_success_is_what_numpy_counts():
 @pytest.mark.long
 def test_kills_and_blocks_change_no_byte(tmp_path):
     run_of_same_bytes(scenario(rounds=2), tmp_path, cut=1)
-
-
-@pytest.mark.long
-def test_a_comparison_shows_where_there_is_none():
-    vary = {"data.attack": [[], DATA["attack"]]}
-    rounds = fedsim.compare(scenario(rounds=1), methods=["mean", "median"], vary=vary).rounds
-    attacked = rounds[rounds["variant"].str.contains("backdoor")]
-    assert 0 < len(attacked) < len(rounds)
-    assert rounds["attack_success"].notna().sum() == attacked["attack_success"].notna().sum()
-    assert attacked["attack_success"].notna().all()
 
 
 @pytest.mark.long

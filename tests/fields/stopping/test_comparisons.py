@@ -8,7 +8,6 @@ import pytest
 
 import fedsim
 from fedsim.fields.stopping.page import section
-from fedsim.fields.stopping.spent import columns
 from fedsim.report.context import context_of
 from fedsim.report.page.sources import Source
 from fedsim.study.conclusions import conclusions
@@ -27,7 +26,7 @@ ENDS = {  # the last round of each seed; the baseline of seed 7 diverged
 }
 
 
-def tables(ends=ENDS, early=True):
+def tables(ends=ENDS):
     """Rows of `summary.csv` and `rounds.csv`; a round sends 3 bytes up and 4 down, in 2 seconds."""
     summary = []
     rounds = []
@@ -35,7 +34,7 @@ def tables(ends=ENDS, early=True):
         for seed, last in zip(SEEDS, lasts, strict=True):
             diverged = int(method == "base" and seed == 7)
             run = {"method": method, "seed": seed, "metric": "test_accuracy", "diverged": diverged}
-            run |= {"final": 0.5 + seed / 100, "stopped": last if early else None}
+            run |= {"final": 0.5 + seed / 100, "stopped": last}
             if method == "pooled":
                 run["not_federated"] = "pooled"
             summary.append(run)
@@ -52,35 +51,25 @@ def compared(summary, rounds):
     return {row["method"]: row for row in rows}
 
 
-def test_rounds_until_the_end_are_paired_by_seed_and_tested():
-    row = compared(*tables())["quick"]
-    expected = paired(np.array(ENDS["quick"][:7]), np.array(ENDS["base"][:7]), False)
-    assert row["stopped_rounds"] == np.mean(ENDS["quick"][:7])
+def test_what_was_spent_until_the_end_is_paired_by_seed_and_tested():
+    rows = compared(*tables())
+    quick, base = ENDS["quick"][:7], ENDS["base"][:7]
+    row = rows["quick"]
+    expected = paired(np.array(quick), np.array(base), False)
+    assert row["stopped_rounds"] == np.mean(quick)
     for name in ("difference", "ci_low", "ci_high"):
         assert row[f"stopped_rounds_{name}"] == getattr(expected, name)
     # Of three tests one finds no difference, and the smallest p of seven signs is 2 / 2⁷.
     assert row["stopped_rounds_p_adjusted"] == 3 * 2 / 2**7
+    assert row["stopped_bytes"] == 7 * np.mean(quick)
+    assert row["stopped_virtual_seconds"] == 2 * np.mean(quick)
 
-
-def test_costs_until_the_end_are_those_of_the_last_row():
-    rows = compared(*tables())
-    assert rows["quick"]["stopped_bytes"] == 7 * np.mean(ENDS["quick"][:7])
-    assert rows["quick"]["stopped_virtual_seconds"] == 2 * np.mean(ENDS["quick"][:7])
     assert rows["pooled"]["stopped_bytes"] is None  # nobody counts them
     assert rows["pooled"]["stopped_virtual_seconds_difference"] < 0
-
-
-def test_the_baseline_has_means_alone_and_equal_runs_no_difference():
-    rows = compared(*tables())
-    assert rows["base"]["stopped_rounds"] == np.mean(ENDS["base"][:7])
+    assert rows["base"]["stopped_rounds"] == np.mean(base)
     assert "stopped_rounds_difference" not in rows["base"]
     assert rows["same"]["stopped_rounds_difference"] == 0
     assert rows["same"]["stopped_rounds_p_adjusted"] == 1
-
-
-def test_without_early_ends_nothing_is_added():
-    summary, rounds = tables(early=False)
-    assert columns([{"method": "base", "baseline": "base"}], summary, rounds) == [{}]
 
 
 def lines_of(summary, rounds):

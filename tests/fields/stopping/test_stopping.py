@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import fedsim
 from fedsim import ScenarioError
-from fedsim.cli import cli
 from fedsim.fields.stopping import field
 from fedsim.fields.stopping.keys import Stop
 from fedsim.fields.stopping.meter import Stopping
@@ -68,8 +66,6 @@ def test_energy_is_a_budget_where_it_is_counted():
 
 LIKE = {
     "plain": {},
-    "server momentum": {"method": "fedadam"},
-    "client memory": {"method": "scaffold"},
     "noise of a fixed multiplier": {
         "privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5},
         "cohort": {"kind": "poisson", "rate": 0.5},
@@ -77,9 +73,7 @@ LIKE = {
     "asynchronous": {"schedule": {"kind": "fedbuff", "concurrency": 3, "buffer": 2}},
     "graph": {"topology": "ring", "cohort": None},
     "several models": {"method": "ifca", "data": OWN, "evaluate": {"every": 2, "personal": True}},
-    "residuals of a codec": {"wire": [{"kind": "error_feedback", "codec": "top_k(density=0.1)"}]},
     "personal models": {"method": "ditto", "data": OWN, "evaluate": {"every": 2, "personal": True}},
-    "poisoned": {"fleet": {"malicious": 0.3}, "wire": ["sign_flip"], "server": ["median"]},
 }
 
 
@@ -146,20 +140,15 @@ def test_a_budget_ends_a_run_with_the_first_row_that_has_spent_it(sections, name
 @pytest.mark.long
 def test_without_an_accuracy_the_loss_decides():
     data = {"kind": "linear_regression", "clients": 6, "validation": 0.2}
-    scenario = {**BASE, "data": data, "stop": {"patience": 1, "delta": 100.0}}
-    ended = fedsim.run(scenario)
+    ended = fedsim.run({**BASE, "data": data, "stop": {"patience": 1, "delta": 100.0}})
     assert ended.summary["stopped"].tolist() == [2]
     assert ended.scenario["stop"]["metric"] == "validation_loss"
 
 
+NEAR = "no column of rounds.csv here; did you mean 'validation_accuracy'"
 # a section; what is refused, in one line
 WRONG = [
-    (
-        {"patience": 3, "metric": "validation_acuracy"},
-        "stop.metric: validation_acuracy is no column of rounds.csv here; did you mean "
-        "'validation_accuracy'",
-    ),
-    ({"patience": 3, "metric": "ema/test_loss"}, "stop.metric: ema/test_loss is no column"),
+    ({"patience": 3, "metric": "validation_acuracy"}, f"validation_acuracy is {NEAR}"),
     ({"patience": 3, "metric": "client_loss_mean"}, "stop.metric: client_loss_mean is no column"),
     ({"patience": 3, "metric": "mean/kept"}, "stop.metric: mean/kept is no column"),
     ({"metric": "test_loss"}, "never ends a run; write patience, target or at_most"),
@@ -177,13 +166,10 @@ def test_a_section_that_cannot_end_a_run_is_refused(section, told):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_check_names_the_place_of_a_column_that_is_never_scored(tmp_path):
-    file = tmp_path / "s.yaml"
-    lines = ["name: s", "data: {kind: digits, validation: 0.1}", "stop:", "  patience: 3"]
-    file.write_text("\n".join([*lines, "  metric: validation_acuracy", ""]))
-    refusal = str(CliRunner().invoke(cli, ["check", str(file)]).exception)
-    assert "s.yaml:5:11: stop.metric: validation_acuracy is no column" in refusal
-    assert "did you mean 'validation_accuracy'?" in refusal
+def test_validation_samples_are_asked_for():
+    data = {**BLOBS, "validation": 0.0}
+    with pytest.raises(ScenarioError, match=r"write data.validation: 0.1, or stop.metric: test_ac"):
+        fedsim.run({**BASE, "data": data, "stop": {"patience": 3}})
 
 
 def test_a_check_says_that_noise_is_made_for_rounds_that_may_not_be_played():
@@ -194,12 +180,6 @@ def test_a_check_says_that_noise_is_made_for_rounds_that_may_not_be_played():
     assert "after all 9 rounds; a run that stop ends early spends less" in note
     fixed = {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-3}
     assert field.FIELD.notes(read({**scenario, "privacy": fixed}).spec) == []
-
-
-def test_validation_samples_are_asked_for():
-    data = {**BLOBS, "validation": 0.0}
-    with pytest.raises(ScenarioError, match=r"write data.validation: 0.1, or stop.metric: test_ac"):
-        fedsim.run({**BASE, "data": data, "stop": {"patience": 3}})
 
 
 def test_a_run_that_diverged_has_no_score_whatever_its_best_round_was():

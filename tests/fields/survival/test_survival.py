@@ -4,6 +4,7 @@ lifelines is not among the test tools: it needs an older pandas than fedsim. `ro
 set `load_rossi` (Rossi, Berk, Lenihan 1980), and the numbers are what it computes.
 """
 
+import functools
 import itertools
 from pathlib import Path
 
@@ -100,19 +101,26 @@ def of_pairs(y, outputs, ties):
     return total
 
 
-def test_the_published_coefficients_have_the_published_likelihood_and_no_gradient():
-    def total_loss(coefficients):
-        return made("cox")(jnp.asarray(FEATURES) @ coefficients, jnp.asarray(Y, float)).sum()
+@functools.cache
+def total_of(ties):
+    """(outputs, y) -> the sum of the losses, and its gradient by the outputs."""
+    loss = made("cox", ties=ties)
+    return jax.jit(jax.value_and_grad(lambda outputs, y: loss(outputs, y).sum()))
 
-    value, gradient = jax.jit(jax.value_and_grad(total_loss))(jnp.array(EFRON))
+
+def test_the_published_coefficients_have_the_published_likelihood_and_no_gradient():
+    value, by_output = total_of("efron")(FEATURES @ EFRON, Y.astype(float))
     assert value == pytest.approx(-LOG_LIKELIHOOD, rel=1e-12)
-    np.testing.assert_allclose(gradient, 0, atol=1e-5)
+    np.testing.assert_allclose(FEATURES.T @ by_output, 0, atol=1e-5)
     c_index = fedsim.measure("c_index", Y, FEATURES @ EFRON)
     assert c_index == pytest.approx(0.6403292470997135, abs=1e-12)
 
 
 @pytest.mark.long
-def test_one_client_with_full_batches_ends_at_the_published_coefficients():
+def test_full_batches_end_at_the_published_coefficients():
+    """Of one client; and of several: a model that is stratified by client."""
+    several = run("cox", OWNERS, rounds=150).model()["W"][:, 0] / SCALE
+    np.testing.assert_allclose(several, STRATIFIED, atol=1e-9)
     result = run("cox", np.zeros(len(Y), int), rounds=150)
     found = result.model()["W"][:, 0] / SCALE
     np.testing.assert_allclose(found, EFRON, atol=1e-9)
@@ -122,30 +130,20 @@ def test_one_client_with_full_batches_ends_at_the_published_coefficients():
     assert clients["global_c_index"] == pytest.approx(0.6403292470997135, abs=1e-12)
 
 
-@pytest.mark.long
-def test_full_batches_of_several_clients_are_a_model_that_is_stratified_by_client():
-    found = run("cox", OWNERS, rounds=150).model()["W"][:, 0] / SCALE
-    np.testing.assert_allclose(found, STRATIFIED, atol=1e-9)
-
-
 @pytest.mark.parametrize("ties", ("efron", pytest.param("breslow", marks=pytest.mark.long)))
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_the_loss_is_the_partial_likelihood_of_the_batch_without_its_filling(seed, ties):
-    y, outputs = drawn(seed)
-    loss = made("cox", ties=ties)
+def test_the_loss_is_the_partial_likelihood_of_the_batch_without_its_filling(ties):
+    y, outputs = drawn(0)
     expected = of_pairs(y, outputs, ties)
-    assert loss.of_set is not None
-    assert loss.of_set(outputs[:, None], y) * len(y) == pytest.approx(expected)
+    of_set = made("cox", ties=ties).of_set
+    assert of_set is not None
+    assert of_set(outputs[:, None], y) * len(y) == pytest.approx(expected)
 
-    filled_y = np.concatenate([y[:20], np.zeros((7, 2)), y[20:]])
-    filled_outputs = np.concatenate([outputs[:20], np.full(7, 50.0), outputs[20:]])
-
-    def total(o):
-        return loss(o, jnp.asarray(filled_y)).sum()
-
-    value, gradient = jax.jit(jax.value_and_grad(total))(jnp.asarray(filled_outputs))
+    n = len(Y) - len(y)  # as many rows as in the study: one program
+    filled_y = np.concatenate([y[:20], np.zeros((n, 2)), y[20:]])
+    filled_outputs = np.concatenate([outputs[:20], np.full(n, 50.0), outputs[20:]])
+    value, gradient = total_of(ties)(filled_outputs, filled_y)
     assert value == pytest.approx(expected)
-    np.testing.assert_array_equal(gradient[20:27], 0)
+    np.testing.assert_array_equal(gradient[20 : 20 + n], 0)
     assert np.isfinite(gradient).all()
 
 
@@ -166,16 +164,6 @@ def test_batches_with_filling_train_as_the_same_samples_do_alone():
     start = result.experiment.shared[0]["params"]["W"]
     expected = start - 0.5 * jax.jit(jax.grad(total))(start)
     np.testing.assert_allclose(result.model()["W"], expected, atol=1e-12)
-
-
-@pytest.mark.long
-def test_full_batch_fedsgd_in_discrete_time_is_training_on_all_samples_together():
-    client = {"batch": "full", "lr": 0.3, "epochs": 1}
-    several = run("discrete_cox", OWNERS, rounds=5, client=client).model()
-    pooled = run("discrete_cox", 0 * OWNERS, rounds=5, client=client).model()
-    assert several["baseline"].shape == (10,)
-    for name in ("W", "b", "baseline"):
-        np.testing.assert_allclose(several[name], pooled[name], atol=1e-9)
 
 
 def test_discrete_time_is_the_likelihood_of_a_row_per_sample_and_interval():
@@ -221,23 +209,21 @@ def test_the_c_index_is_that_of_lifelines(why, data, expected):
     assert fedsim.measure("c_index", y, outputs) == pytest.approx(expected, abs=1e-12), why
 
 
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("why", "times", "outputs"),
     [("few ties", 10**6, 10**6), ("ties of times", 4, 10**6), ("ties of outputs", 50, 3)],
 )
-def test_the_c_index_is_the_share_of_all_pairs(why, times, outputs, weighted):
+def test_the_c_index_is_the_weighted_share_of_all_pairs(why, times, outputs):
     rng = np.random.default_rng(3)
     y = np.stack([rng.integers(1, times, 200), rng.integers(0, 2, 200)], axis=1)
     o = rng.integers(0, outputs, 200)
-    w = rng.random(200) if weighted else np.ones(200)
+    w = rng.random(200)
     time, event = y.T
     is_later = (time[:, None] < time) | (time[:, None] == time) & (event == 0)
     pairs = (event == 1)[:, None] * is_later * w[:, None] * w
     agree = (o[:, None] > o) + 0.5 * (o[:, None] == o)
     expected = (pairs * agree).sum() / pairs.sum()
-    found = fedsim.measure("c_index", y, o, w if weighted else None)
-    assert found == pytest.approx(expected, abs=1e-12), why
+    assert fedsim.measure("c_index", y, o, w) == pytest.approx(expected, abs=1e-12), why
 
 
 def test_a_c_index_needs_two_samples_that_can_be_compared():
@@ -311,73 +297,57 @@ def test_a_table_names_the_columns_of_times_and_events(tmp_path, monkeypatch):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("why", "data", "line"),
-    [
-        ("no event", {"target": {"time": "week"}}, "data.target.event: is missing"),
-        ("no time", {"target": {"event": "arrest"}}, "data.target.time: is missing"),
-        ("no such column", {"target": {"time": "weak", "event": "arrest"}}, "did you mean 'week'"),
-        ("one column", {"target": {"time": "week", "event": "week"}}, "both time and event"),
-        ("other events", {"target": {"time": "week", "event": "age"}}, "events of 0 or 1"),
-        ("times of 0", {"target": {"time": "prio", "event": "arrest"}}, "times above 0"),
-        ("classes", {"target": "arrest"}, "cox is for times and events"),
-    ],
-)
-def test_a_table_without_times_and_events_is_refused_in_one_line(why, data, line):
+def of_table(**target) -> dict:
+    return {"data": {"test": 0, "target": target}}
+
+
+def of_arrays(y) -> fedsim.Arrays:
+    return fedsim.Arrays(x=X, y=y, client=OWNERS)
+
+
+TIMES = {"time": "week", "event": "arrest"}
+SQUARED = {"kind": "linear", "loss": "squared"}
+OF_SAMPLES = {"client": {"dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0}}}
+SCORED = {"model": "linear"}  # by the C-index
+CLASSES = {"data": {"test": 0, "target": "arrest"}}
+# why, sections, data, the line
+REFUSED = [
+    ("no event", of_table(time="week"), ROSSI, "data.target.event: is missing"),
+    ("no time", of_table(event="arrest"), ROSSI, "data.target.time: is missing"),
+    ("no such column", of_table(time="weak", event="arrest"), ROSSI, "did you mean 'week'"),
+    ("one column", of_table(time="week", event="week"), ROSSI, "both time and event"),
+    ("other events", of_table(time="week", event="age"), ROSSI, "events of 0 or 1"),
+    ("times of 0", of_table(time="prio", event="arrest"), ROSSI, "times above 0"),
+    ("classes", CLASSES, ROSSI, "cox is for times and events"),
+    ("another loss", {**of_table(**TIMES), "model": SQUARED}, ROSSI, "are times and events; write"),
+    ("a time of 0", {}, of_arrays(Y * [[0, 1]]), "times above 0, and there is a time 0"),
+    ("an event of 3", {}, of_arrays(Y + [[0, 2]]), "events of 0 or 1, and there is an event 3"),
+    ("times alone", {}, of_arrays(Y[:, 0] + 0.5), r"give y \[n, 2\], or data.target"),
+    ("another metric", {"evaluate": {"metrics": ["r2"]}}, of_arrays(Y), "not for times and events"),
+    pytest.param(
+        *("gradients of samples", OF_SAMPLES, of_arrays(Y), "cox compares the samples of a batch"),
+        marks=pytest.mark.long,
+    ),
+    ("a graph", {"topology": "ring"}, of_arrays(Y), "nodes of a topology are scored by the losses"),
+    ("losses of samples", {"method": "ifca"}, of_arrays(Y), "ifca chooses models by the losses"),
+    ("a C-index of classes", SCORED, of_arrays(Y[:, 1]), "c_index is for times and events"),
+    ("a C-index of numbers", SCORED, of_arrays(Y * 1.0), "c_index is for times and events"),
+]
+
+
+@pytest.mark.parametrize(("why", "sections", "data", "line"), REFUSED)
+def test_what_has_no_times_and_events_or_needs_losses_of_samples_is_one_line(
+    why, sections, data, line
+):
     with pytest.raises((ScenarioError, DataError), match=line) as refused:
-        fedsim.run(scenario("cox", data={"test": 0} | data), data=ROSSI)
+        fedsim.run(scenario("cox") | sections, data=data)
     assert len(str(refused.value).splitlines()) == 1, why
-
-
-@pytest.mark.parametrize(
-    ("why", "y", "sections", "line"),
-    [
-        ("a time of 0", Y * [[0, 1]], {}, "cox is for times above 0, and there is a time 0"),
-        ("an event of 3", Y + [[0, 2]], {}, "events of 0 or 1, and there is an event 3"),
-        ("times alone", Y[:, 0] + 0.5, {}, r"give y \[n, 2\], or data.target"),
-        ("another metric", Y, {"evaluate": {"metrics": ["r2"]}}, "r2 is not for times and events"),
-        pytest.param(
-            "gradients of samples",
-            Y,
-            {"client": {"dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0}}},
-            "cox compares the samples of a batch, and dp_sgd clips the gradient of every sample",
-            marks=pytest.mark.long,
-        ),
-        ("a graph", Y, {"topology": "ring"}, "nodes of a topology are scored by the losses"),
-        ("losses of samples", Y, {"method": "ifca"}, "ifca chooses models by the losses"),
-    ],
-)
-def test_what_does_not_suit_a_cox_model_is_refused_in_one_line(why, y, sections, line):
-    plain = {"name": "s", "rounds": 1, "data": {"test": 0}}
-    plain["model"] = {"kind": "linear", "loss": "cox"}
-    with pytest.raises(ScenarioError, match=line) as refused:
-        fedsim.run(plain | sections, data=fedsim.Arrays(x=X, y=y, client=OWNERS))
-    assert len(str(refused.value).splitlines()) == 1, why
-
-
-@pytest.mark.parametrize(
-    ("why", "y"),
-    [("classes", Y[:, 1]), ("numbers", Y[:, 0] + 0.5), ("two numbers", Y.astype(float))],
-)
-def test_a_c_index_is_for_times_and_events(why, y):
-    plain = {"name": "s", "rounds": 1, "data": {"test": 0}, "model": "linear"}
-    plain["evaluate"] = {"metrics": ["c_index"]}
-    with pytest.raises(ScenarioError, match=r"c_index is for times and events; write model\.loss"):
-        fedsim.run(plain, data=fedsim.Arrays(x=X, y=y, client=OWNERS))
-
-
-def test_a_table_of_times_and_events_has_no_other_loss():
-    target = {"time": "week", "event": "arrest"}
-    with pytest.raises(ScenarioError, match="and these are times and events; write cox"):
-        fedsim.run(scenario("squared", data={"test": 0, "target": target}), data=ROSSI)
 
 
 @pytest.mark.long
 def test_the_page_says_what_happens(root, capsys):
     page = (root / "docs/scenarios/metrics.md").read_text(encoding="utf-8")
-    exec(
-        compile(block(page, "survival"), "docs/scenarios/metrics.md", "exec"), {"__name__": "page"}
-    )
+    exec(compile(block(page, "survival"), "metrics.md", "exec"), {"__name__": "page"})
     assert capsys.readouterr().out.endswith(block(page, "printed by survival"))
 
 

@@ -34,17 +34,6 @@ class Of(nn.Module):
         return self.function(x)
 
 
-class First(nn.Module):
-    """The first of a module's outputs."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x):
-        return self.inner(x)[0]
-
-
 def in_place(x):
     y = x.clone()
     y[:, 1] = 3 * x[:, 0]
@@ -82,11 +71,6 @@ LAYERS = {
     "instance norm": (nn.InstanceNorm2d(4, affine=True), IMAGES),
     "layer norm of several axes": (nn.LayerNorm((8, 6)), IMAGES),
     "RMS norm": (nn.RMSNorm(5), ROWS),
-    "LSTM, both directions": (
-        First(nn.LSTM(6, 3, 2, bidirectional=True, batch_first=True)),
-        SEQUENCES,
-    ),
-    "RNN": (First(nn.RNN(6, 3, bias=False, batch_first=True)), SEQUENCES),
 }
 OF_ROWS = {
     "bilinear": lambda x: torch.einsum("bi,bj->bij", x, x),

@@ -17,29 +17,22 @@ def without(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
 
 
-def scenario(**model):
-    return {
-        "name": "torch",
-        "rounds": 1,
-        "data": "digits",
-        "model": {"kind": "torch", "path": "net.py", "name": "Net", **model},
-    }
-
-
-def test_a_scenario_with_a_module_of_torch_names_the_extra(tmp_path):
-    file = tmp_path / "net.py"
-    file.write_text("import torch\n")
-    with pytest.raises(ScenarioError, match=f"^scenario: model: {EXTRA}"):
-        build(read(scenario(path=str(file))))
+@pytest.mark.parametrize(
+    ("model", "where"),
+    [
+        ({"kind": "torch", "path": "FILE", "name": "Net"}, "^scenario: model: "),
+        ({"kind": "logistic", "weights": "FILE"}, "model.weights: .*"),
+    ],
+    ids=["a module", "weights"],
+)
+def test_a_scenario_with_something_of_torch_names_the_extra(tmp_path, model, where):
+    file = tmp_path / "of_torch.pt"
+    file.write_bytes(b"PK")
+    model = {key: str(file) if value == "FILE" else value for key, value in model.items()}
+    with pytest.raises(ScenarioError, match=f"{where}{EXTRA}"):
+        build(read({"name": "torch", "rounds": 1, "data": "digits", "model": model}))
 
 
 def test_an_export_names_the_extra(tmp_path):
     with pytest.raises(DirectoryError, match=EXTRA):
         exported(tmp_path, None, "torch")
-
-
-def test_weights_of_torch_name_the_extra(tmp_path):
-    file = tmp_path / "start.pt"
-    file.write_bytes(b"PK")
-    with pytest.raises(ScenarioError, match=rf"model.weights: .*{EXTRA}"):
-        build(read({**scenario(), "model": {"kind": "logistic", "weights": str(file)}}))

@@ -9,18 +9,6 @@ LENGTH = 6
 CLASSES = 3
 
 
-class Mlp(nn.Module):
-    """For images [3, 6, 6]."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Linear(108, 8)
-        self.outer = nn.Linear(8, CLASSES)
-
-    def forward(self, x):
-        return self.outer(torch.tanh(self.inner(torch.flatten(x, 1))))
-
-
 class Cnn(nn.Module):
     """Convolutions with batch norm and max-pooling."""
 
@@ -32,19 +20,20 @@ class Cnn(nn.Module):
         self.last = nn.Linear(6, CLASSES)
 
     def forward(self, x):
-        h = F.max_pool2d(F.relu(self.norm(self.first(x))), 2, stride=1)
+        h = F.max_pool2d(F.relu(self.norm(self.first(x)), inplace=True), 2, stride=1)
         h = F.relu(self.second(h))
         return self.last(F.adaptive_avg_pool2d(h, 1).flatten(1))
 
 
 class Grouped(nn.Module):
-    """Group and layer norm, an average pool, GELU, and a transposed convolution."""
+    """Group and layer norm, an average pool, GELU; a transposed convolution that is not trained."""
 
     def __init__(self):
         super().__init__()
         self.first = nn.Conv2d(3, 4, 3)
         self.norm = nn.GroupNorm(2, 4)
         self.up = nn.ConvTranspose2d(4, 3, 2, stride=2)
+        self.up.weight.requires_grad_(False)
         self.layer = nn.LayerNorm(48)
         self.last = nn.Linear(48, CLASSES)
 
@@ -55,55 +44,53 @@ class Grouped(nn.Module):
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut, as in resnet18."""
+    """Two convolutions beside x, which is subsampled, with zero channels behind it."""
 
-    def __init__(self, fan_in: int, fan_out: int, stride: int):
+    def __init__(self, fan_in, fan_out):
         super().__init__()
-        self.conv1 = nn.Conv2d(fan_in, fan_out, 3, stride, 1, bias=False)
+        self.stride = fan_out // fan_in
+        self.zeros = fan_out - fan_in
+        self.conv1 = nn.Conv2d(fan_in, fan_out, 3, self.stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(fan_out)
-        self.conv2 = nn.Conv2d(fan_out, fan_out, 3, 1, 1, bias=False)
+        self.conv2 = nn.Conv2d(fan_out, fan_out, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(fan_out)
-        self.downsample = None
-        if stride > 1:
-            conv = nn.Conv2d(fan_in, fan_out, 1, stride, bias=False)
-            self.downsample = nn.Sequential(conv, nn.BatchNorm2d(fan_out))
 
     def forward(self, x):
-        shortcut = x if self.downsample is None else self.downsample(x)
         h = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        h += shortcut
-        return F.relu(h)
+        shortcut = x[:, :, :: self.stride, :: self.stride]
+        return F.relu(h + F.pad(shortcut, (0, 0, 0, 0, 0, self.zeros)))
 
 
-class Resnet(nn.Module):
-    """As resnet18, with a block in each of two stages."""
+class ResNet8(nn.Module):
+    """He et al.'s network for CIFAR with three blocks."""
 
     def __init__(self):
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 4, 3, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(4)
-        self.maxpool = nn.MaxPool2d(3, 2, 1)
-        self.layer1 = Block(4, 4, 1)
-        self.layer2 = Block(4, 8, 2)
-        self.fc = nn.Linear(8, CLASSES)
+        self.conv1 = nn.Conv2d(3, 16, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        self.layer1 = nn.Sequential(Block(16, 16))
+        self.layer2 = nn.Sequential(Block(16, 32))
+        self.layer3 = nn.Sequential(Block(32, 64))
+        self.linear = nn.Linear(64, CLASSES)
 
     def forward(self, x):
-        h = self.maxpool(F.relu(self.bn1(self.conv1(x)), inplace=True))
-        h = self.layer2(self.layer1(h))
-        return self.fc(h.mean((2, 3)))
+        h = F.relu(self.bn1(self.conv1(x)))
+        return self.linear(self.layer3(self.layer2(self.layer1(h))).mean((2, 3)))
 
 
 class Lstm(nn.Module):
-    """For tokens: two layers."""
+    """For tokens: two layers, and a plain recurrent one behind them."""
 
     def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(TOKENS, 5)
         self.layers = nn.LSTM(5, 6, 2, batch_first=True)
-        self.last = nn.Linear(6, CLASSES)
+        self.plain = nn.RNN(6, 4, bias=False, batch_first=True)
+        self.last = nn.Linear(4, CLASSES)
 
     def forward(self, x):
         h, _ = self.layers(self.embedding(x))
+        h, _ = self.plain(h)
         return self.last(h[:, -1])
 
 
@@ -151,11 +138,3 @@ class Encoder(nn.Module):
 
     def forward(self, x):
         return self.last(self.block(self.embedding(x)).mean(1))
-
-
-class Frozen(Cnn):
-    """A network whose first kernel is not trained."""
-
-    def __init__(self):
-        super().__init__()
-        self.first.weight.requires_grad_(False)

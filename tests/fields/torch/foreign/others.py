@@ -1,4 +1,4 @@
-"""Networks of other libraries, from their configurations."""
+"""Networks of transformers, from their configurations."""
 
 import contextlib
 from collections.abc import Iterator
@@ -24,13 +24,6 @@ def without_kernels() -> Iterator[None]:
 
     with mock.patch.object(torch.library, "register_fake", lenient):
         yield
-
-
-def resnet18() -> nn.Module:
-    with without_kernels():
-        import torchvision.models
-
-    return torchvision.models.resnet18(num_classes=networks.CLASSES)
 
 
 def bert() -> nn.Module:
