@@ -24,7 +24,6 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / 
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-import jax
 import pytest
 from jaxtyping import install_import_hook
 
@@ -78,15 +77,17 @@ class ExamplesOnlyWhereThereAre:
 def pytest_configure(config):
     """Select tests marked long, too, if FEDSIM_WHOLE=1, whatever the command line says.
 
-    In the long part, annotations of arrays are enforced.
+    Where no test marked `optimised` is selected, programs are compiled quickly, also those of
+    processes that tests start. Annotations of arrays are enforced where long tests are selected.
     """
     config.pluginmanager.register(ExamplesOnlyWhereThereAre())
     if WHOLE:
         config.option.markexpr = ""
-    is_fast_part = config.option.markexpr == "not long"
-    if not is_fast_part:
+    selected = config.option.markexpr
+    if "not long" not in selected:
         install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype")
-    elif "XLA_FLAGS" not in os.environ and _knows(QUICKLY_COMPILED):
+    is_quick = "not long" in selected or "not optimised" in selected
+    if is_quick and "XLA_FLAGS" not in os.environ and _knows(QUICKLY_COMPILED):
         os.environ["XLA_FLAGS"] = QUICKLY_COMPILED
 
 
@@ -94,22 +95,6 @@ def pytest_collection_finish():
     """Let the garbage collector pass over what is there before the first test."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.hookimpl(tryfirst=True)  # before fixtures, which may run something
-def pytest_runtest_setup(item):
-    """Let XLA optimise little in the long part, too, except in tests marked `optimised`.
-
-    Processes that a test starts do the same. Programs in memory are forgotten where that changes:
-    their bits differ from those of others.
-    """
-    if os.environ.get("XLA_FLAGS") == QUICKLY_COMPILED:
-        return
-    is_quick = item.get_closest_marker("optimised") is None
-    if is_quick != jax.config.values["jax_disable_most_optimizations"]:
-        jax.config.update("jax_disable_most_optimizations", is_quick)
-        jax.clear_caches()
-        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(int(is_quick))
 
 
 def _knows(flags: str) -> bool:
@@ -342,8 +327,3 @@ def pictures(draw, monkeypatch):
     from fedsim.runs import derive
 
     monkeypatch.setattr(derive, "derived_files", draw)
-
-
-@pytest.fixture
-def quickly_compiled():
-    """Temporary."""

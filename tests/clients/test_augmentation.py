@@ -14,8 +14,6 @@ from fedsim.compose import FAMILIES, tag_of
 from fedsim.engine.keys import Phase, round_key
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(0)
 LINKS = ["flip", {"kind": "crop", "padding": 2}]
 

@@ -15,8 +15,6 @@ from fedsim.cli.entry import main
 from fedsim.scenario import read
 from fedsim.study.standings import ON_OWN_SAMPLES
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SIZES = problems.SIZES  # with clients without samples, in front, in the middle, and at the end
 SAMPLES = [{"kind": "mean", "weights": "samples"}]
 

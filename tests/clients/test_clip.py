@@ -7,8 +7,6 @@ from conftest import sampled
 import fedsim
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(30, 4))
 Y = X @ [5.0, -3.0, 2.0, 0.0]

@@ -7,8 +7,6 @@ from federations import quadratic
 
 import fedsim
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 CASES = oracle("quadratic_fixed_points")
 AFTER = [c for c in CASES if c["fn"] in ("fedavg", "fedprox")]
 UNBIASED = [c for c in CASES if c["fn"] == "unbiased_methods"]

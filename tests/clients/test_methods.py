@@ -17,8 +17,6 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.fragments import fragment_of, links_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 CLIENT = {"lr": 0.3, "batch": 4, "epochs": 2}
 CLOSE = {"rtol": 1e-12, "atol": 1e-14}
 

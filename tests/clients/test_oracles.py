@@ -5,8 +5,6 @@ import pytest
 from conftest import oracle, sampled
 from federations import problem, scenario, trajectory
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 METHODS = {
     *("fedavg", "fedavg_minibatch", "fedprox", "fedavgm", "fedopt", "scaffold", "fednova"),
     *("fedexp", "feddyn", "mime", "fedlin", "feddc", "qfedavg", "afl"),

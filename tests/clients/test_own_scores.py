@@ -9,8 +9,6 @@ import fedsim
 from fedsim.assemble.forecast import notes
 from fedsim.engine.scoring.clients import distribution
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 DATA = {"client_test": 0.5}
 
 

@@ -16,8 +16,6 @@ from reference.alone import made
 import fedsim
 from fedsim.compose import codec_stage, initial_memory, lift
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 TOP = {"kind": "top_k", "k": 3}
 NEEDED = {  # arguments without which a codec cannot be, or is too large for short messages
     "count_sketch": {"rows": 3, "columns": 40},

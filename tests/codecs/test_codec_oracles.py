@@ -26,8 +26,6 @@ from fedsim.codecs.terngrad import ternary
 from fedsim.codecs.top_k import Sparse
 from fedsim.compose import FAMILIES, max_bytes
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 CASES = oracle("compression")
 LENGTH = 20  # no power of two
 ALONE = {"k": 5, "s": 4, "levels": 4, "bits": 2}

@@ -13,8 +13,6 @@ from fedsim.engine.keys import Phase, round_key
 from fedsim.kinds import tag_of
 from fedsim.tree.selection import random_indices
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ROUNDS = [[0, 3], [1, 3, 6], [4, 6], [0, 1]]
 
 

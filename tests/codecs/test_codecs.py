@@ -9,8 +9,6 @@ from reference.scenarios import consecutive
 import fedsim
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SCENARIO = {
     "name": "codecs",
     "rounds": 5,

@@ -10,8 +10,6 @@ import fedsim
 from fedsim.codecs.low_rank import orthonormalised
 from fedsim.compose import FAMILIES, shaped
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 LINK = {"kind": "low_rank", "rank": 2}
 
 

@@ -11,8 +11,6 @@ from test_codec_oracles import by_qsgd, cases, made
 
 from fedsim.codecs.entropy import arithmetic_bits, dense_bits, gaps_bits, omega_bits
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 @pytest.mark.long
 def test_numbers_that_are_levels_arrive_as_they_are():

@@ -10,8 +10,6 @@ from test_quantisers import made
 from fedsim.codecs.hadamard import rotate, signs
 from fedsim.codecs.lloyd_max import centroids
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 @pytest.mark.long
 def test_signs_are_drawn_bit_by_bit():

@@ -11,8 +11,6 @@ from fedsim import tree
 from fedsim.codecs.modular import Integers, centred, modular, wraps
 from fedsim.study.wrap_lines import wrap_lines
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SCENARIO = {
     "name": "summed",
     "rounds": 3,

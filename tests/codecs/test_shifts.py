@@ -15,8 +15,6 @@ import fedsim
 from fedsim.codecs.count_sketch import Hashes, estimate, sketch, sketch_of_runs
 from fedsim.engine.downlink import Downlink
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 EF21 = {"kind": "ef21", "codec": {"kind": "top_k", "k": 9}}
 COHORTS = [[0, 3], [1, 3, 6], [4, 6], [0, 1], [3, 4]]
 

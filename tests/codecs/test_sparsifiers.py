@@ -17,8 +17,6 @@ from fedsim.codecs.sizes import plus, size, subset_bits, subset_bits_of
 from fedsim.compose import FAMILIES, in_bytes, max_bytes
 from fedsim.tree.selection import by_search, largest, random_indices
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 CODECS = FAMILIES["codec"]
 CAST = {"kind": "cast", "dtype": "float16"}
 

@@ -11,8 +11,6 @@ from fedsim.data.splits import clients_to_test
 from fedsim.errors import PartitionError, ScenarioError
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 HEART = {"kind": "heart_disease", "drop": ["slope", "ca", "thal"], "missing": "drop"}
 
 

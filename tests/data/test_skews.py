@@ -20,7 +20,6 @@ from fedsim.fleet.plan import Conditions
 from fedsim.scenario import read
 from fedsim.study.label_skew import heterogeneity
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(0)
 CLASSES, N = 5, 7
 IMAGES = fedsim.Arrays(
@@ -348,6 +347,7 @@ def reference():
     return digest(fedsim.run(everything()))
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("sections", "options"),

@@ -7,6 +7,8 @@ from workloads import digest
 
 import fedsim
 
+pytestmark = pytest.mark.optimised
+
 
 def scenario(**sections):
     return {

@@ -14,7 +14,7 @@ from workloads import WORKLOADS, digest, run
 import fedsim
 from fedsim.errors import DeviceError
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.optimised]
 
 FEDSIM = Path(sys.executable).parent / "fedsim"
 

@@ -8,8 +8,6 @@ from fedsim.assemble import build, layout
 from fedsim.engine.pack import longest_first, makespan, step_bound
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 X64 = {"dtype": "float64"}
 
 

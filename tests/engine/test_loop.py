@@ -71,6 +71,7 @@ def noisy(params, x, *, key, train, **_):
     return (x * features) @ params["W"]
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [*KINDS, "dropout"])
 def test_training_together_changes_no_bit(kind):
@@ -184,6 +185,7 @@ def test_a_run_that_diverges_changes_no_other(monkeypatch):
             assert repr(alone[name]) == repr(together[name])  # where NaN equals NaN
 
 
+@pytest.mark.optimised
 def test_clients_scores_have_the_same_bits_in_stacks_of_any_size(monkeypatch):
     checked = read(scenario())
     with numerics(checked):

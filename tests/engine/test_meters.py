@@ -11,8 +11,6 @@ from fedsim.engine.loop import events
 from fedsim.engine.meters import Meter, Since
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 DATA = {"kind": "gaussian_blobs", "samples": 60, "clients": 4}
 
 

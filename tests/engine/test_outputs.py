@@ -9,8 +9,6 @@ from fedsim.assemble.federation import federations_of
 from fedsim.engine.outputs import like_training
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 BLOBS = {"kind": "gaussian_blobs", "samples": 300, "clients": 4, "test": 0.2}
 SMALL = {"name": "small", "rounds": 2, "data": BLOBS, "model": "logistic", "client": {"lr": 0.1}}
 

@@ -12,8 +12,6 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.types import RowStage
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 BLOBS = {"kind": "gaussian_blobs", "samples": 300, "clients": 10}
 SCENARIO = {
     "name": "reports",

@@ -47,6 +47,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_a_stretch_changes_no_byte(case, tmp_path, monkeypatch):
@@ -66,6 +67,7 @@ def test_a_stretch_changes_no_byte(case, tmp_path, monkeypatch):
     assert max(lengths) > 1
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 def test_a_run_interrupted_between_stretches_ends_with_the_same_bytes(tmp_path):
     scenario = written(checkpoint={"rounds": 3}, seeds=[0, 3])

@@ -9,8 +9,6 @@ import fedsim
 from fedsim.errors import CheckpointError, DataError, ScenarioError
 from fedsim.fleet.selection import rounds_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ROUNDS = [[3, 5], [1], [2, 0, 2]]
 LISTED = "round,client,note\n2,1,a\n1,3,b\n3,2,c\n1,5,d\n3,0,e\n3,2,f\n"
 TINY = {

@@ -12,8 +12,6 @@ from fedsim.fleet.round_plan import UncountedClients
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def local(**changes) -> Local:
     plain = {"batch": 4, "epochs": 2, "steps": None, "shuffle": True, "drop_last": False}

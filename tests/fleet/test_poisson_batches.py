@@ -8,8 +8,6 @@ import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.fleet.local import Local, poisson_batches
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 STEPS = 20_000
 
 

@@ -25,8 +25,6 @@ from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 from fedsim.study.verdict import unpaired_lines
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 nan, inf = np.nan, np.inf
 BLOBS = {"kind": "gaussian_blobs", "samples": 120, "clients": 12, "test": 0.0}
 

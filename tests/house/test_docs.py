@@ -21,6 +21,8 @@ from fedsim.cli.entry import every_command, homes
 from fedsim.kinds import ALIASES
 from fedsim.scenario import read
 
+pytestmark = pytest.mark.optimised
+
 # Blocks of Python that are executed: here, by test_readme.py, test_field_page.py and by fields.
 EXECUTED = {
     *("method", "python", "own", "halving", "networks", "given", "frame", "updates"),

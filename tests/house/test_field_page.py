@@ -11,6 +11,8 @@ import yaml
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 
+pytestmark = pytest.mark.optimised
+
 AVERAGES = """
 import fedsim, jax, numpy as np
 from fedsim.engine.stretches import Stretches

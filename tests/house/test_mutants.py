@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 from conftest import ROOT, TESTS
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled", "own_kinds")
+pytestmark = pytest.mark.usefixtures("own_kinds")
 
 
 class Mutant(NamedTuple):

@@ -7,6 +7,8 @@ import re
 import notebooks
 import pytest
 
+pytestmark = pytest.mark.optimised
+
 NAMES = ["compare_rules", "first_run", "from_torch", "own_data", "own_method", "own_model"]
 LARGEST = 200_000  # bytes of a stored notebook
 

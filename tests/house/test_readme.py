@@ -22,6 +22,8 @@ from fedsim.scenario import read
 from fedsim.study.words import variation_in_words
 from tests.deletion import copy_without
 
+pytestmark = pytest.mark.optimised
+
 F = ".venv/bin/fedsim"
 
 

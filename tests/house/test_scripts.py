@@ -11,7 +11,7 @@ import sys
 import pytest
 from conftest import if_whole
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.optimised]
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from fedsim.compose import FAMILIES
 from fedsim.losses import balanced_weights, weighted
 from fedsim.types import Loss
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(7)
 ROWS, CLASSES = 12, 4
 LOGITS = 3 * RNG.normal(size=(ROWS, CLASSES))

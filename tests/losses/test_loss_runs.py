@@ -14,8 +14,6 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.scenario import read
 from fedsim.types import Loss
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(3)
 N, FEATURES = 60, 4
 X = RNG.normal(size=(N, FEATURES))

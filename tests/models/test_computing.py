@@ -16,8 +16,6 @@ from fedsim.models.computing import computing_in
 from fedsim.models.tokens import Tokens
 from fedsim.types import Batch
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 EPSILON = 2.0**-8  # of bfloat16: 1 + EPSILON / 2 rounds to 1
 
 

@@ -15,8 +15,6 @@ from fedsim.errors import ScenarioError
 from fedsim.models.freezing import frozen_mask
 from fedsim.models.starting import misfits, values_by_leaf
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 PLAIN = {"kind": "mlp", "hidden": [6]}
 CLIENT = {"lr": 0.1, "batch": 8}
 NAMES = {"layer0": {"W": 0, "b": 0}, "layer1": {"W": 0, "b": 0}}

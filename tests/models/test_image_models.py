@@ -11,8 +11,6 @@ from fedsim.models import resnet
 from fedsim.models.images import batch_last, of_channels
 from fedsim.models.normalisation import batch_norm, group_norm, running
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def scattered(model, seed=0):
     """Parameters of which none is at its start, so that every layer and every shift counts."""

@@ -10,8 +10,6 @@ from fedsim.assemble import build
 from fedsim.errors import Failure, ScenarioError
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 IMAGES = "samples are float32 [8, 8, 1], channels last"
 GIVEN = "(apply takes a batch, an Equinox module one)"
 NO_KEY = "no key of data changes that: reshape in the model"

@@ -27,12 +27,9 @@ from fedsim.models.convolution import convolution, plain_convolution, pool
 from fedsim.models.toom_cook import KERNELS, short, short_convolution
 from fedsim.types import Model
 
-pytestmark = [
-    pytest.mark.usefixtures("quickly_compiled"),
-    pytest.mark.filterwarnings(
-        "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
-    ),
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
+)
 KEY = jax.random.key(3)
 BUILT_IN = sorted(
     name for name, f in FAMILIES["model"].items() if f.__module__.startswith("fedsim.models.")

@@ -17,8 +17,6 @@ from fedsim.errors import ScenarioError
 from fedsim.losses import cross_entropy
 from fedsim.types import Batch, Model
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def forward(variables, x, *, mask=None, key=None, train=False):
     params = variables["params"]

@@ -11,8 +11,6 @@ from fedsim.report.page.outcome import headline
 from fedsim.study.summary import larger_is_better, worst
 from fedsim.study.tuning import validation_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)).astype(np.float32)
 SLOPES = np.array([[1.0, -2.0], [0.5, 0.0], [0.0, 3.0]])
@@ -30,6 +28,7 @@ def test_the_default_model_of_targets_is_linear_and_the_record_says_so():
     assert model == {"kind": "linear", "bias": True, "loss": None}
 
 
+@pytest.mark.optimised
 def test_chunks_change_no_bit():
     scores = ("loss", "squares", "distance")
     rows = [{name: RNG.random((2, 5)) for name in scores} for _ in range(2)]

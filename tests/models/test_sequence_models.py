@@ -11,8 +11,6 @@ from test_models import KEY, close
 from fedsim.models import Tokens, char_gru, char_lstm, transformer
 from fedsim.models.recurrent import gru, gru_start, lstm, lstm_start
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 V, T, B = 7, 5, 3
 TOKENS = np.random.default_rng(0).integers(0, V, (B, T)).astype(np.int32)
 NUMBERS = np.random.default_rng(1).normal(size=(B, T, 4))

@@ -13,12 +13,9 @@ from fedsim.engine import sections
 from fedsim.engine.moments import about_mean, about_zero
 from fedsim.types import Model
 
-pytestmark = [
-    pytest.mark.usefixtures("quickly_compiled"),
-    pytest.mark.filterwarnings(
-        "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
-    ),
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:(flax|equinox|orbax|tensorstore|treescope)"
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(48, 5)).astype(np.float32)

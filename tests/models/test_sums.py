@@ -7,8 +7,6 @@ import pytest
 
 from fedsim.models import sums
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 @pytest.fixture(autouse=True)
 def float64():

@@ -21,8 +21,6 @@ from fedsim.fleet.shares import shares
 from fedsim.scenario import read
 from fedsim.types import Context
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 @pytest.mark.long
 def test_ca2fl_of_a_buffer_is_its_simulation():

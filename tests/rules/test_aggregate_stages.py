@@ -11,8 +11,6 @@ import fedsim
 import fedsim.types
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SCENARIO = {
     "name": "steps",
     "rounds": 6,

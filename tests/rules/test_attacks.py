@@ -15,8 +15,6 @@ from fedsim.compose import FAMILIES
 from fedsim.stages.little_is_enough import largest_z
 from tests.cohorts import cohort_of, context_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 K, D = 10, 6
 WEIGHTS = np.array([2.0, 0, 1, 3, 1, 0, 2, 1, 1, 4])
 MALICIOUS = np.array([0, 1, 0, 0, 1, 0, 0, 1, 0, 1], bool)  # 1 is absent

@@ -11,8 +11,6 @@ from test_rules import TABLE
 import fedsim
 from fedsim.compose import FAMILIES
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 CLIENT = {"lr": 0.3, "batch": "full", "steps": 2}
 KINDS = sorted(TABLE.keys() - READERS - OF_ADAPTERS)
 PAIRS = list(itertools.product(KINDS, ["nan", "inf", "-inf"]))

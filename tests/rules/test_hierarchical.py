@@ -6,8 +6,6 @@ import pytest
 import fedsim
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ROWS = np.random.default_rng(0).normal(size=(7, 4))
 SAMPLES = np.array([3, 1, 0, 5, 2, 2, 4])
 

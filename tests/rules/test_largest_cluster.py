@@ -8,8 +8,6 @@ from reference import detectors
 import fedsim
 from fedsim.rules.gap_statistic import upper_cluster
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 @pytest.mark.long
 def test_flame_adds_noise_of_the_length_that_it_is_told_to():

@@ -10,8 +10,6 @@ from fedsim.compose import FAMILIES
 from fedsim.rules.sorting import by_sorted_columns
 from tests.cohorts import cohort_of, context_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def test_nova_takes_no_step_from_clients_without_effort():
     worked = jnp.asarray([4.0, 0.0])

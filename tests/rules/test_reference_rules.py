@@ -12,8 +12,6 @@ from reference.registry import METHODS, RULES, SGD
 import fedsim
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 LR, PROBLEM = 0.1, "squares"
 ELSEWHERE = {"dyn"}  # behind its own client method alone
 COUNTED = ("mean(samples)", "mean(uniform)", "mean(steps)", "mean(effort)", "mean_over_all")

@@ -10,8 +10,6 @@ import fedsim
 from fedsim.rules.divide_and_conquer import never_bad
 from fedsim.stages.bucket import bucketed
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def array(values) -> np.ndarray:
     return np.array(values, np.float64)

@@ -14,8 +14,6 @@ import fedsim.stages
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario.index import missing_field
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 K = 9
 
 
@@ -171,6 +169,7 @@ def test_sample_counts_matter_where_they_are_said_to(name):
     assert same is not TABLE[name].sampled
 
 
+@pytest.mark.optimised
 @every_rule
 def test_absent_rows_change_no_bit_whatever_they_hold_and_wherever_they_stand(name):
     stack, w = deltas(), counts()

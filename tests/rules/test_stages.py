@@ -15,8 +15,6 @@ from fedsim.tree import take, weighted_mean
 from fedsim.types import Aim, Context, RowStage, Updates
 from tests.cohorts import cohort_of, context_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 K = 9
 STAGES: dict[str, dict[str, Any]] = {
     "clip": {"norm": 0.5},
@@ -102,6 +100,7 @@ def test_weight_never_grows_and_the_other_sections_are_left_alone(link):
     assert bits(after._replace(delta=(), arrived=())) == bits(before._replace(delta=(), arrived=()))
 
 
+@pytest.mark.optimised
 @every_attack
 def test_honest_rows_pass_bit_for_bit(link):
     stack = poisoned(deltas(), slice(0, 1), np.nan)  # an honest client may have diverged

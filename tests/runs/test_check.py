@@ -1,6 +1,7 @@
 """`fedsim check`: everything is built, nothing is trained, and its predictions come true."""
 
 import json
+from unittest import TestCase
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,6 @@ from fedsim.assemble.forecast import forecast
 from fedsim.assemble.temporary import traced_bytes
 from fedsim.cli import cli
 from fedsim.scenario import read
-
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 SMALL = {
     "name": "small",
@@ -64,12 +63,13 @@ def test_the_forecast_prints_sizes_and_the_first_loss(tmp_path):
 
 
 @pytest.mark.long
-def test_the_programs_of_a_small_run_are_counted_and_not_compiled(caplog):
-    with numerics(read(SMALL)) as devices, caplog.at_level("WARNING", "jax"), jax.log_compiles():
+def test_the_programs_of_a_small_run_are_counted_and_not_compiled():
+    with numerics(read(SMALL)) as devices, jax.log_compiles():
         experiment = build(read(SMALL), devices=devices[:1])
-        caplog.clear()
-        predicted = forecast(experiment)
-        assert "Finished tracing" in caplog.text and "Finished XLA compilation" not in caplog.text
+        with TestCase().assertLogs("jax") as logged:
+            predicted = forecast(experiment)
+    printed = "".join(logged.output)
+    assert "Finished tracing" in printed and "Finished XLA compilation" not in printed
     assert predicted["memory"]["temporary"] > 0
 
 

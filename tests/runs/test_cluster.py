@@ -25,6 +25,8 @@ from fedsim.runs.cluster import Cluster, connected
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.terms import Terms, differing, environment_of
 
+pytestmark = pytest.mark.optimised
+
 needs_dask = pytest.mark.skipif(
     not importlib.util.find_spec("distributed"), reason="needs dask: the extra `cluster`"
 )

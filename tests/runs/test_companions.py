@@ -10,6 +10,8 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 
+pytestmark = pytest.mark.optimised
+
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("batch", ["full", 200])

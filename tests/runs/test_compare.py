@@ -26,8 +26,6 @@ from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.study.words import variation_in_words
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SCENARIO = {
     "name": "small",
     "rounds": 4,

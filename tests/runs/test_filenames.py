@@ -12,8 +12,6 @@ from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, names_in, names_of, run_files_of
 from fedsim.runs.record_form import FILE_NAME
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 # what labels are made of, in few letters, so that many labels come close to one another
 LABELS = st.text(st.sampled_from("aA_1(=.,) -[|é"), max_size=12)
 LONG = st.builds(lambda label, times: (label or "x") * times, LABELS, st.integers(8, 40))

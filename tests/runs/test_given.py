@@ -13,8 +13,6 @@ import fedsim
 from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
 from fedsim.runs.given import Given
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
 DATA = fedsim.Arrays(X, (X[:, 0] > 0).astype(int), client=np.arange(60) % 3)
 OTHER = DATA._replace(x=X + 1)

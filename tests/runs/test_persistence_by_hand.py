@@ -22,7 +22,6 @@ from fedsim.runs import directory
 from fedsim.runs.differences import differences
 from fedsim.runs.lock import LOCK, demand_free
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(24)
 
 

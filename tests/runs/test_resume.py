@@ -17,7 +17,7 @@ from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedEr
 from fedsim.runs import directory, environment
 from fedsim.runs.directory import open_run_directory
 
-pytestmark = [pytest.mark.essential, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.essential
 
 SEED = "checkpoints/scaffold.0"
 

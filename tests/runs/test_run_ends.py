@@ -16,8 +16,6 @@ from fedsim.report import derived
 from fedsim.study.guessing import chance_levels, is_at_chance
 from fedsim.study.summary import growth
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 CLIENT = {"lr": 0.3, "batch": "full", "steps": 2}
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 4)).astype(np.float32)

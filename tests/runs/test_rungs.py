@@ -9,7 +9,7 @@ from test_compare import bits
 import fedsim
 from fedsim.errors import CheckpointError, Interrupted
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 DIVERGING = 1e30
 SETTINGS = [DIVERGING, 0.01, 0.3, 0.02]

@@ -15,8 +15,6 @@ from fedsim.assemble.experiment import build, numerics
 from fedsim.errors import CheckpointError, Interrupted
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 KEPT = {"rounds": 1, "updates": True}
 LOSSY = {"fleet": {"dropout": 0.3, "malicious": [0, 1, 2, 3]}, "wire": ["sign_flip"]}
 

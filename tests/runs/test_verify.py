@@ -20,8 +20,6 @@ from fedsim.runs import directory
 from fedsim.runs import verify as verification
 from fedsim.runs.result import TABLE_COLUMNS
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SCENARIO = {
     "name": "tiny",
     "rounds": 5,

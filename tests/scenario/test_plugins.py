@@ -10,7 +10,6 @@ import fedsim
 from fedsim.assemble import programs
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
 SCENARIO = {
     "name": "mine",
     "rounds": 1,

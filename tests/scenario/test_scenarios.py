@@ -23,6 +23,8 @@ from conftest import ROOT, shipped
 import fedsim
 from fedsim.scenario import read
 
+pytestmark = pytest.mark.optimised
+
 FOLDER = ROOT / "scenarios"
 FOR_COMPARE = FOLDER / "hospitals.yaml"  # which `fedsim run` refuses
 LESSONS = [path for path in sorted(FOLDER.glob("*.yaml")) if path != FOR_COMPARE]

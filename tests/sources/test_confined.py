@@ -13,8 +13,6 @@ from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 SECTIONS = {"name": "x", "rounds": 2, "checkpoint": {"rounds": 1}}
 

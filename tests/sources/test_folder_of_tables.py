@@ -12,8 +12,6 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ROME = pd.DataFrame(
     {"id": [1, 2, 3, 4], "age": [30, 40, 50, 60], "sex": list("fmfm"), "ill": [0, 1, 0, 1]}
 )

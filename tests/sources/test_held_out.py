@@ -14,7 +14,6 @@ from fedsim.scenario import read
 from fedsim.sources import fcube
 from fedsim.study.label_skew import column_counts
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
 F32 = np.dtype("float32")
 RNG = np.random.default_rng(0)
 NAMES = np.array(["ann", "bob", "cid", "dan", "eve"])

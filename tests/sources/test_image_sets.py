@@ -19,7 +19,6 @@ from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 from fedsim.sources.image_sets import image_sets
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (24, 9, 8, 3), np.uint8)  # channels last
 LABELS = np.arange(24) % 3

@@ -11,7 +11,6 @@ import fedsim
 from fedsim.data import Pool, federate, iid, prepare
 from fedsim.sources.arrays import validate
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(0)
 V, T = 5, 6
 X = RNG.integers(0, V, (24, T))

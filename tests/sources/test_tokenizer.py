@@ -14,7 +14,6 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.sources.tokenizer import pairs_as_sequences, tokenizer, with_marks
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
 TEXTS = ["", "a", "naïve café 🦊\n\t\0", "ab" * 300, "日本語 mixed with ASCII"]
 
 

@@ -7,8 +7,6 @@ from compared import BASE, BETTER, LEVEL, rows_of
 from fedsim.study import pairing, standings, statistics
 from fedsim.study.breakdown import breakdown_point
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def test_an_interval_needs_two_finite_values():
     assert statistics.interval(np.array([1.0])) is None

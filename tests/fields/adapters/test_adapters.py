@@ -25,8 +25,6 @@ from fedsim.models.dense import product
 from fedsim.models.sequences import positionwise
 from fedsim.models.tokens import Tokens
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(0)
 m, n, r = 9, 6, 3
 

@@ -8,8 +8,6 @@ import fedsim
 from fedsim import tree
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(5)
 K, m, r, n = 5, 7, 2, 6
 COUNTS = np.array([3.0, 1, 0, 4, 2])  # the third has not come
@@ -77,6 +75,7 @@ def test_norms_are_no_weights_of_a_sum():
         run("stack", server=[{"kind": "lora_mean", "how": "stack", "weights": "norms"}])
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_empty_slots_change_no_bit_wherever_they_are(dtype):

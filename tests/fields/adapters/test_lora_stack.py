@@ -13,8 +13,6 @@ from fedsim import tree
 from fedsim.disk import checkpoint
 from fedsim.fields.adapters.adapted import begun_anew
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ALPHA = 3.0
 ADAPTER = {"kind": "lora", "rank": r, "alpha": ALPHA}
 PAIR_BYTES = 4 * r * (m + n)

@@ -5,8 +5,6 @@ import pytest
 
 import fedsim
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 LOCAL = ["local_A", "local_B"]
 RNG = np.random.default_rng(0)
 CLIENTS = 4

@@ -9,7 +9,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.engine.loop import group_runs
 from fedsim.scenario import read
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 
 UNIFORM = [{"kind": "mean", "weights": "uniform"}]
@@ -49,6 +49,7 @@ def test_a_run_that_ends_with_clients_in_flight_and_goes_on_has_the_same_bytes(k
     run_of_same_bytes(digits(kind), tmp_path, cut=3)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_together_changes_no_bit(kind):
     data = {"kind": "gaussian_blobs", "samples": 400, "clients": 40}

@@ -19,8 +19,6 @@ from fedsim.fleet import Timetable
 from fedsim.fleet.selection import uniform
 from fedsim.types import Model
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 N, D = 6, 3
 TIMES = [1, 2, 3, 5, 8, 2]
 SIMULATED = {case["name"]: case for case in oracle("systems") if case["fn"] == "async_sim"}

@@ -8,8 +8,6 @@ from conftest import sampled
 
 import fedsim
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SCENARIO = {
     "name": "averaged",
     "data": {"kind": "gaussian_blobs", "samples": 240, "classes": 3, "clients": 6},

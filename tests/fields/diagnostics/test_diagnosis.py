@@ -10,8 +10,6 @@ import pytest
 import fedsim
 from fedsim.fields.diagnostics.diagnosis import add_updates, diagnose
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 NAMES = ["update_norm", "drift", "cosine"]
 SCENARIO = {
     "name": "diagnosis",
@@ -50,6 +48,7 @@ def by_hand(rows):
     return norms.mean(), drift, np.mean(cosines)
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 def test_blocks_and_runs_trained_together_have_the_bits_of_one_block_of_one_run():
     cohorts = [jax.tree.map(np.float32, stack(seed=seed)) for seed in range(4)]

@@ -12,8 +12,6 @@ from fedsim import tree
 from fedsim.fleet import Planner
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SIZES = [1, 4, 2, 3, 1, 5, 2, 2]
 MODEL_BYTES = 4 * D  # messages are counted as float32
 
@@ -141,6 +139,7 @@ def test_one_edge_is_a_server_also_in_rounds_without_clients():
     jax.tree.map(near, tree.take(edge.model(), 0), flat.model())
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 def test_kills_and_blocks_change_no_byte(tmp_path):
     topology = hierarchical(

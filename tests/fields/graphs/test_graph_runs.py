@@ -11,8 +11,6 @@ from unchanged import run_of_same_bytes
 import fedsim
 from fedsim.fields.graphs.topology import matrix_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 NEAR = {"rtol": 1e-9, "atol": 1e-9}
 RING = {"kind": "ring"}
 DIRECTED = {
@@ -259,6 +257,7 @@ def test_refused_with_the_key_and_the_remedy(sections, where, remedy):
     assert any(where in line and remedy in line for line in lines), lines
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 @pytest.mark.parametrize("resident", [256.0, 0.0])
 def test_kills_blocks_and_the_disk_change_no_byte(tmp_path, resident):

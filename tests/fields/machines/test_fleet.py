@@ -18,8 +18,6 @@ from fedsim.fleet import Clients
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.streams import Stream, generator
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 N = 2000
 LABELS = np.random.default_rng(0).integers(0, 3, (N, 10)) * (
     np.random.default_rng(1).random((N, 10)) < 0.3
@@ -225,6 +223,7 @@ def test_wasted_work_adds_up():
     assert useful + rounds["bytes_wasted"].sum() == last["bytes_up"] + last["bytes_down"]
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["clocked", "chain"])
 def test_kills_and_blocks_change_no_byte(name, tmp_path):

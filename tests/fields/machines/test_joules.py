@@ -6,8 +6,6 @@ import pytest
 import fedsim
 from fedsim.errors import ScenarioError
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 TAKEN = np.array([3, 1, 2, 3, 3])  # steps of each client in the 3.5 s of a round: 0 and 4 are late
 JOULES = np.array([1.0, 2.0, 1.0, 2.0, 1.0])  # of a step of each
 LATE = {"deadline": 3.5, "speed": "constant(seconds=1)"}

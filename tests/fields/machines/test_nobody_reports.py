@@ -12,8 +12,6 @@ from fedsim.fleet import Cohort, Planner
 from fedsim.fleet.selection import HISTORY, SKETCH_SIZE
 from fedsim.installed import fields
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ROUNDS = 4
 
 

@@ -11,8 +11,6 @@ from test_codecs import SIZES, D, problem_arrays, quadratics, trained
 from fedsim.fields.machines.stragglers import Stragglers, slowed
 from fedsim.fleet.streams import Stream, generator
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def near(share: float, expected: float, draws: int) -> bool:
     """A share of Bernoulli draws, at 5 standard deviations."""

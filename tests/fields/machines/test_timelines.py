@@ -24,8 +24,6 @@ from fedsim.report.derived import derived_files
 from fedsim.report.page.left_out import classes_of, left_out
 from fedsim.runs import derive
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 STEPS, STEP, DOWN, UP = 4, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.0, 5.0  # seconds
 
 

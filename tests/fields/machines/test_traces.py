@@ -18,8 +18,6 @@ from fedsim.fields.machines.availability import Moment
 from fedsim.fleet import Clients
 from fedsim.fleet.streams import Stream, generator
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 N = 7
 CLIENTS = Clients(np.ones(N, int), lambda: np.zeros((N, 0), int))
 ON = "client,start,end\n10,0,4\n9,2,3\n10,6,7.5\n9,9,10\n2,5,5\n"  # in the order of ids: 2, 9, 10

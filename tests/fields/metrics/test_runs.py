@@ -16,8 +16,6 @@ from fedsim.report.context import context_of
 from fedsim.report.page.sources import Source
 from fedsim.runs.result import Result
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 BLOBS = {"kind": "gaussian_blobs", "samples": 200, "classes": 3, "clients": 6, "client_test": 0.5}
 NUMBERS = {"kind": "linear_regression", "clients": 6, "samples": 30, "client_test": 0.5}
 METRICS = {

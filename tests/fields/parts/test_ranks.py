@@ -11,8 +11,6 @@ from test_submodels import written as of_parts
 import fedsim
 from fedsim.fields.parts.ranks import part_of_ranks
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(4)
 m, n, R = 7, 6, 3
 ALPHA = 3.0

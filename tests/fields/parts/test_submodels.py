@@ -16,8 +16,6 @@ from fedsim.fields.parts.submodels import Widths, part_of
 from fedsim.models import cnn, lenet, mlp
 from fedsim.types import Work
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(3)
 FEATURES, HIDDEN, CLASSES = 5, [5, 4], 3
 SIZES = (8, 6, 0, 4, 2, 7)  # the third has no samples

@@ -20,8 +20,6 @@ from fedsim.errors import ScenarioError
 from fedsim.fields.personal.fedper import shared_mask
 from fedsim.types import Travel
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def written(**sections) -> dict:
     return {

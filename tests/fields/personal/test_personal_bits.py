@@ -12,7 +12,7 @@ from conftest import if_whole
 from unchanged import run_of_same_bytes
 from workloads import PERSONAL, WORKLOADS
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.optimised]
 
 
 @if_whole

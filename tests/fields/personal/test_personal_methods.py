@@ -14,8 +14,6 @@ import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.types import Model
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 FUNCTIONS = ("ditto", "pfedme", "perfedavg", "apfl")
 CASES = [case for case in oracle("personalisation") if case["fn"] in FUNCTIONS]

@@ -11,8 +11,6 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.models import mlp
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 long = pytest.mark.long
 
 

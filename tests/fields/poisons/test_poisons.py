@@ -23,8 +23,6 @@ from fedsim.report.page import charts, setting
 from fedsim.runs import sweep
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 RNG = np.random.default_rng(0)
 CLASSES, N, MALICIOUS = 5, 8, [1, 4, 6, 7]
 BYTES = fedsim.Arrays(
@@ -387,6 +385,7 @@ def test_attack_success_is_what_numpy_counts():
     assert nobody.rounds["attack_success"].notna().all()
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 def test_kills_and_blocks_change_no_byte(tmp_path):
     run_of_same_bytes(scenario(rounds=2), tmp_path, cut=1)

@@ -22,8 +22,6 @@ from fedsim.fleet.sampling import Sampling
 from fedsim.report.page.setting import setting
 from fedsim.runs.derive import page_of_runs
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 dp = pytest.importorskip("dp_accounting")
 
 SAMPLED = [(Mechanism(), Sampling("poisson", rate=rate)) for rate in (0.001, 0.01, 0.1, 0.5)]

@@ -21,8 +21,6 @@ from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.planting import canary_direction
 from fedsim.fields.privacy.private_mean import Bound, private_mean
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 pytest.importorskip("jax_privacy")
 
 CANARIES = 60

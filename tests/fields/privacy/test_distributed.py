@@ -32,8 +32,6 @@ from fedsim.fields.privacy.mechanisms.distributed import rounded_within
 from fedsim.fields.privacy.mechanisms.integers import alias_table, discrete_gaussian, draw, skellam
 from fedsim.fleet.sampling import Sampling
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 KINDS = ["distributed_skellam", "distributed_discrete_gaussian"]
 MECHANISM = {"kind": "distributed_skellam", "bits": 18}
 SCENARIO = {
@@ -248,6 +246,7 @@ def test_without_noise_it_is_the_mean_of_clipped_updates_up_to_rounding(kind):
     assert quiet.rounds["epsilon"].tolist() == [0, math.inf]
 
 
+@pytest.mark.optimised
 @if_whole
 @pytest.mark.long
 def test_kills_and_blocks_change_no_byte(tmp_path):

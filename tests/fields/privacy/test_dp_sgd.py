@@ -20,8 +20,6 @@ from fedsim.models import mlp
 from fedsim.models.computing import computing_in
 from fedsim.types import Batch, Work
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SIZES = (5, 0, 9, 1)
 PRIVATE = {"clip": 1.5, "noise_multiplier": 0.0, "cap": 3, "microbatch": 2}
 SCENARIO = {
@@ -174,6 +172,7 @@ SMALL = {
 SMALL["client"]["dp_sgd"] = {"clip": 0.5, "noise_multiplier": 1.0}
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 def test_kills_and_blocks_change_no_byte_and_a_round_spends_once(tmp_path):
     run_of_same_bytes(SMALL, tmp_path, cut=2)

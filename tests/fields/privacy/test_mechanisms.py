@@ -15,8 +15,6 @@ from fedsim import tree
 from fedsim.fields.privacy.counting.records import DISTRIBUTED
 from fedsim.kinds import FAMILIES
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 D = 3
 # Two rounds back, all are remembered; and θ = (½, 0), ω = (¼, ⅛).
 BLT = {"buffers": 2, "decay": [0.5, 0.0], "scale": [0.25, 0.125]}
@@ -103,6 +101,7 @@ def test_noise_of_rounds_of_a_run_covaries_as_it_should():
     assert_allclose(np.cov(noise), wanted, atol=6 * wanted.max() / np.sqrt(len(noise[0])))
 
 
+@pytest.mark.optimised
 @pytest.mark.long
 @pytest.mark.parametrize("mechanism", ["tree", "banded(bands=3)"])
 def test_kills_and_blocks_change_no_byte(mechanism, tmp_path):

@@ -17,8 +17,6 @@ from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.private_mean import Bound, private_mean
 from fedsim.types import Context
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SCENARIO = {
     "name": "private",
     "rounds": 4,

@@ -21,8 +21,6 @@ from fedsim.models import as_model
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 DATA = {
     "kind": "digits",
     "clients": 20,
@@ -124,6 +122,7 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
 # ----------------------------------------------------------------------------- what changes no bit
 
 
+@pytest.mark.optimised
 @if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("name", RULES)

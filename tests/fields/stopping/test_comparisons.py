@@ -15,8 +15,6 @@ from fedsim.study.findings import findings_of
 from fedsim.study.statistics import paired
 from fedsim.study.verdict import verdict
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 SEEDS = range(8)
 ENDS = {  # the last round of each seed; the baseline of seed 7 diverged
     "base": [20, 22, 24, 20, 26, 22, 20, 5],

@@ -11,8 +11,6 @@ from fedsim.fields.stopping.keys import Stop
 from fedsim.fields.stopping.meter import Stopping
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 BLOBS = {"kind": "gaussian_blobs", "samples": 240, "classes": 3, "clients": 6, "validation": 0.2}
 OWN = {**BLOBS, "client_test": 0.3}
 BASE = {

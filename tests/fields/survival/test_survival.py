@@ -26,8 +26,6 @@ from fedsim.report.page.sources import Source
 from fedsim.runs.verify import verify
 from fedsim.types import Loss
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ROSSI = pd.read_csv(Path(__file__).parent / "rossi.csv")
 NAMES = ["fin", "age", "race", "wexp", "mar", "paro", "prio"]
 FEATURES = ROSSI[NAMES].to_numpy(float)

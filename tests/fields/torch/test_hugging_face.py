@@ -8,7 +8,7 @@ datasets = pytest.importorskip("datasets")
 import fedsim
 from fedsim.errors import DataError
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 LABELS = ["cat", "dog", "fox"]
 SUPPLIED = {"kind": "supplied", "clients": 4, "test": 0.25}

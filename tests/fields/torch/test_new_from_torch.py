@@ -11,7 +11,7 @@ import fedsim
 from fedsim.cli import main
 from fedsim.scenario import plugins, read
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 NETS = """
 import torch

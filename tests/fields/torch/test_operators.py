@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 import fedsim
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 TOLERANCE = 1e-12
 

@@ -22,7 +22,7 @@ from fedsim.errors import ScenarioError
 from fedsim.runs.export import exported
 from fedsim.scenario import read
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 FILE = Path(__file__).parent / "foreign" / "net.py"
 

@@ -14,7 +14,7 @@ import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.models import mlp
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 FEATURES = (4, 5)
 IMAGE = (8, 8, 3)

@@ -5,7 +5,7 @@ from test_readme import block, pages
 
 pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 # Page -> its blocks, the last of which has the run of fedsim.
 PAGES = {

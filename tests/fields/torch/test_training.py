@@ -14,7 +14,7 @@ from foreign import loop, networks, others
 import fedsim
 from fedsim import tree
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 TOLERANCE = 1e-9  # of the largest number of a leaf
 NOTHING = 1e-6  # leaves without an effect, as an attention's bias of keys, are rounding errors

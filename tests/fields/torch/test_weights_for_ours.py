@@ -17,7 +17,7 @@ from fedsim.assemble import build
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 TOLERANCE = 1e-9
 

@@ -18,7 +18,7 @@ from fedsim.tools.bench.plain_rules import NUMPY
 from fedsim.tools.bench.rules import LINKS, bench_rules
 from fedsim.tools.bench.workload import matmul_peak, step_flops
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.optimised]
 
 SMALL = (
     *("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6"),

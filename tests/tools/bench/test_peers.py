@@ -21,7 +21,7 @@ from fedsim.tools.bench import peer_rounds, peers
 from fedsim.tools.bench.peers import FOREIGN, Peer, Tool, importable
 from fedsim.tools.bench.rules import LINKS, bench_rules
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = [pytest.mark.long, pytest.mark.optimised]
 
 RESULTS = """
 import sys, numpy as np

@@ -22,8 +22,6 @@ from fedsim.tools.bundle.data import pack_data
 from fedsim.tools.bundle.packing import bundle
 from fedsim.tools.bundle.unpack import opened
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ATTACK = """\
 import fedsim
 from fedsim.tree import scale

@@ -12,7 +12,7 @@ from test_mutants import MUTANTS
 
 import fedsim
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled", "own_kinds")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("own_kinds")]
 
 CLAIMS = {  # family: (bug, the condition under which it shows, the kind that the file claims)
     "rule": ("median = lower middle (torch.median)", "always", "median"),

@@ -10,8 +10,6 @@ from test_commands import fedsim as typed
 import fedsim
 import fedsim.scenario.methods
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ARGUMENTS = {  # of kinds that have no defaults by which they can be made
     "centered_clipping": "radius=1.0",
     "ef21": "codec=top_k(k=3)",

@@ -7,8 +7,6 @@ from fedsim.kinds import FAMILIES
 from fedsim.tools.conform import rules as laws
 from fedsim.tools.conform.rows import stacks
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 
 def gap(law, name):
     """The numbers in which a law differs on the first stack that breaks it; None if none does."""

@@ -20,7 +20,6 @@ LINKS = [
 
 @pytest.mark.quick(60)
 @pytest.mark.parametrize("call", LINKS)
-@pytest.mark.usefixtures("quickly_compiled")
 def test_any_type_gives_the_bits_of_floats(call):
     (subject,) = subjects_of((call,), (), 0)
     play = (rules if subject.family == "rule" else stages).of_subject(subject)

@@ -15,8 +15,6 @@ from fedsim.errors import CheckpointError
 from fedsim.tools.contributions.analysis import contributions
 from fedsim.tools.contributions.figure import figure_of_contributions
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 CLASSES = 3
 SIZES = (30, 30, 60, 20)  # of clients 0 to 3; client 4 has test samples alone
 

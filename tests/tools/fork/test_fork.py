@@ -16,8 +16,6 @@ from fedsim.errors import CheckpointError, DirectoryError, Interrupted
 from fedsim.runs.commits import commit_files, read_commit
 from fedsim.runs.derive import page_of_runs
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ROUNDS = 4
 ATTACKED = ["wire=[sign_flip]", "fleet.malicious={count: 3}"]
 

@@ -13,8 +13,6 @@ from fedsim.tools.suite.board import runs_in, task_of
 from fedsim.tools.suite.drawn import Drawn, draw, verify_drawn
 from fedsim.tools.suite.results import read_tasks
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 TASK = {
     "name": "first",
     "rounds": 2,

@@ -22,8 +22,6 @@ from fedsim.tools.suite.sentences import across_lines, headline, notes, task_lin
 from fedsim.tools.suite.statistics import all_pairs, expected_best, rank_intervals
 from fedsim.tools.suite.tasks import tasks_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 CLAIMS = (" beats ", " is better than ")
 TASK = """
 name: {name}

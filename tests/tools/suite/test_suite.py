@@ -14,8 +14,6 @@ from fedsim.tools.suite.documentation import pages
 from fedsim.tools.suite.execute import run_suite
 from fedsim.tools.suite.tasks import tasks_of
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 BASE = """
 name: base
 rounds: 2

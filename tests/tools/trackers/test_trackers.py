@@ -22,7 +22,7 @@ from fedsim.runs.filenames import names_in
 from fedsim.tools.trackers import BESIDE
 from fedsim.tools.trackers import log as trackers
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.long
 
 TINY = {
     "name": "tiny",

@@ -14,8 +14,6 @@ from fedsim.runs.ended import ended_run
 from fedsim.tools.unlearn.federaser import Calibration, calibrated
 from fedsim.tools.unlearn.forgetting import auc
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
 ROUNDS = 7
 STEPS = 4
 FORGOTTEN = (2, 5)
