@@ -107,11 +107,12 @@ def test_an_edge_waits_for_its_own_clients_and_the_cloud_for_all_edges():
     ("topology", "line"),
     [
         (hierarchical([[0, 1], [1, 2]]), "topology: .*client 1 is listed twice"),
+        (hierarchical([[0, 1], [2]]), "topology.groups: .*name every client once"),
+        (hierarchical(3, outer="trust"), "topology.outer.*updates alone"),
         (hierarchical(3, inner=["fedadam"]), "topology: hierarchical: inner has no rule"),
     ],
 )
 def test_refused_with_the_key_and_the_remedy(topology, line):
-    """Which groups and clouds are refused is in tests/fits."""
     with pytest.raises(fedsim.ScenarioError, match=line):
         fedsim.run(digits(topology=topology))
 

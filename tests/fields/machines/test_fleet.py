@@ -241,12 +241,13 @@ def test_methods_are_compared_under_the_same_outcomes():
 
 
 @pytest.mark.parametrize(
-    ("availability", "line"),
+    ("fleet", "line"),
     [
-        ("diurnal(low=1.0)", "diurnal: high 0.9"),
-        ("markov(leave=0.0, come=0.0)", "markov: come and leave"),
+        ({"availability": "diurnal(low=1.0)"}, "fleet.availability: diurnal: high 0.9"),
+        ({"availability": "markov(leave=0.0, come=0.0)"}, "fleet.availability: markov: come and"),
+        ({"stragglers": {"share": 0.5}}, "fleet.stragglers: a straggler .* client.epochs is 1"),
     ],
 )
-def test_an_availability_that_makes_no_sense_is_refused(availability, line):
-    with pytest.raises(ScenarioError, match=f"fleet.availability: {line}"):
-        run(fleet={"availability": availability})
+def test_a_fleet_that_makes_no_sense_is_refused(fleet, line):
+    with pytest.raises(ScenarioError, match=line):
+        run(fleet=fleet, client={"epochs": 1})

@@ -92,7 +92,7 @@ def test_a_canary_moves_the_sum_by_the_bound_in_its_own_direction():
 @if_whole
 @pytest.mark.long
 def test_nobody_else_notices():
-    """Other clients take part as ever, with the same batches: their losses of round 1 are equal."""
+    """Other clients take part as ever, and canaries that are left out never do."""
     cohort = {"kind": "poisson", "rate": 0.5}
     audited = run(cohort=cohort)
     plain = fedsim.run({**SCENARIO, "cohort": cohort, "privacy": PRIVACY})
