@@ -35,7 +35,9 @@ SCENARIO = {
     "client": {"lr": 0.1, "batch": 16, "epochs": 1},
     "evaluate": {"every": 2, "target": 0.2},
 }
-RULES = ["fedavg", "median", "trimmed_mean"]  # which share the clients' program
+TWICE = {"method": "fedavg", "label": "twice", "set": {"client.epochs": 2}}
+METHODS = ["fedavg", "median", TWICE]  # which share the clients' program
+NAMES = ["fedavg", "median", "twice"]
 VARY = {"client.lr": [0.05, 0.1]}
 
 
@@ -53,7 +55,7 @@ def bits(folder):
 def saved(tmp_path_factory):
     """A comparison of three rules and two variations, and what was returned."""
     out = tmp_path_factory.mktemp("compare") / "out"
-    comparison = fedsim.compare(SCENARIO, RULES, vary=VARY, out=out)
+    comparison = fedsim.compare(SCENARIO, METHODS, vary=VARY, out=out)
     return out, comparison
 
 
@@ -157,12 +159,12 @@ def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
 @pytest.mark.long
 def test_methods_and_seeds_can_be_added_without_repeating_runs(saved, tmp_path):
     out = tmp_path / "out"
-    fedsim.compare({**SCENARIO, "seeds": 2}, RULES[:2], vary=VARY, out=out)
+    fedsim.compare({**SCENARIO, "seeds": 2}, ["fedavg", TWICE], vary=VARY, out=out)
     before = {path: path.stat().st_mtime_ns for path in out.glob("checkpoints/*/*")}
     seen = []
     watch = lambda experiment, seed, row: seen.append((experiment.method, seed))
-    fedsim.compare(SCENARIO, RULES, vary=VARY, out=out, resume=True, watch=watch)
-    added = {(method, 2) for method in RULES[:2]} | {(RULES[2], seed) for seed in range(3)}
+    fedsim.compare(SCENARIO, METHODS, vary=VARY, out=out, resume=True, watch=watch)
+    added = {("fedavg", 2), *(("median", seed) for seed in range(3))}
     assert set(seen) == added
     assert all(path.stat().st_mtime_ns == was for path, was in before.items())
     assert bits(out) == bits(saved[0])
@@ -172,13 +174,13 @@ def test_methods_and_seeds_can_be_added_without_repeating_runs(saved, tmp_path):
 def test_a_killed_comparison_resumes_with_the_same_bytes(tmp_path):
     """Killed while runs train, and again while they go on."""
     committing = {**SCENARIO, "seeds": 1, "rounds": 2, "checkpoint": {"rounds": 1}}
-    fedsim.compare(committing, RULES[:2], out=tmp_path / "whole")
+    fedsim.compare(committing, METHODS[:2], out=tmp_path / "whole")
     out = tmp_path / "out"
     for operation in (90, 40):
         with pytest.raises(Killed), Disk(out, at=operation):
-            fedsim.compare(committing, RULES[:2], out=out, resume=True)
+            fedsim.compare(committing, METHODS[:2], out=out, resume=True)
         assert list(out.glob("checkpoints/*/state-*"))
-    fedsim.compare(committing, RULES[:2], out=out, resume=True)
+    fedsim.compare(committing, METHODS[:2], out=out, resume=True)
     assert bits(out) == bits(tmp_path / "whole") and leftovers(out) == []
 
 
@@ -279,8 +281,8 @@ def test_the_table_starts_with_the_baseline_and_then_the_best(saved, capsys):
     means = comparison.summary.groupby(["variant", "method"])["final"].mean()
     for variant in dict.fromkeys(comparison.summary["variant"]):
         first = lines.index(f"{variation_in_words(variant)}:") + 1
-        mine = [line.split()[0] for line in lines[first : first + len(RULES)]]
-        assert mine[0] == comparison.baseline and set(mine) == set(RULES)
+        mine = [line.split()[0] for line in lines[first : first + len(NAMES)]]
+        assert mine[0] == comparison.baseline and set(mine) == set(NAMES)
         assert means[variant][mine[1]] >= means[variant][mine[2]]
 
 
