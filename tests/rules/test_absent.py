@@ -19,7 +19,6 @@ from fedsim.fleet.clock import Cost
 from fedsim.fleet.machines import Machines
 from fedsim.fleet.shares import shares
 from fedsim.scenario import read
-from fedsim.types import Context
 
 
 @pytest.mark.long
@@ -156,26 +155,27 @@ def test_known_shares_make_the_estimate_unbiased_over_all_cohorts(name):
     """The exact expectation: every cohort that can be, times its probability."""
     cohort, fleet, cohorts = EXPECTED[name]
     pi = shares(cohort, Population(ABLE, SAMPLES[ABLE]), machines(**fleet))
-    deltas = np.random.default_rng(1).normal(size=(5, 2))
-    rule = FAMILIES["rule"]["horvitz_thompson"](shares="known")
     total = sums = 0.0
     with jax.enable_x64(True):
-        estimate = jax.jit(lambda count: rule.apply(stack(deltas, count), (), context(pi))[0])
         for S, p in cohorts():
             count = np.bincount(S, minlength=5).astype(float)
-            total += p * np.asarray(estimate(count))
+            total += p * np.asarray(estimate(count, np.asarray(pi, float)))
             sums += p
     assert sums == pytest.approx(1)
-    np.testing.assert_allclose(total, SAMPLES @ deltas / SAMPLES.sum(), rtol=1e-10)
+    np.testing.assert_allclose(total, SAMPLES @ DELTAS / SAMPLES.sum(), rtol=1e-10)
 
 
-def stack(deltas, count):
-    return cohort_of(deltas, arrived=count > 0, samples=jnp.asarray(SAMPLES, float), count=count)
+DELTAS = np.random.default_rng(1).normal(size=(5, 2))
 
 
-def context(pi) -> Context:
-    known = {"samples": jnp.float64(SAMPLES.sum()), "share": jnp.asarray(pi)}
-    return context_of(5, N=jnp.float64(4), **known)
+@jax.jit
+def estimate(count, share):
+    """The rule's step for messages of so many draws, by known shares."""
+    rule = FAMILIES["rule"]["horvitz_thompson"](shares="known")
+    samples = jnp.asarray(SAMPLES, float)
+    sent = cohort_of(DELTAS, arrived=count > 0, samples=samples, count=count)
+    known = {"samples": samples.sum(), "share": share}
+    return rule.apply(sent, (), context_of(5, N=jnp.float64(4), **known))[0]
 
 
 def test_shares_that_nobody_knows():

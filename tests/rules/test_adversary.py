@@ -1,9 +1,8 @@
 """Who the attacker controls: shares, numbers and ids, for a run or anew in every round."""
 
-import warnings
-
 import numpy as np
 import pytest
+from building import built
 
 import fedsim
 from fedsim.assemble.forecast import notes
@@ -40,14 +39,15 @@ def test_refusals_are_a_line(form, line):
         fedsim.run({**SCENARIO, "fleet": {"malicious": form}})
 
 
-@pytest.mark.parametrize(("share", "count"), [(0.2, 2), (0.06, 1), (0.35, 4)])
-def test_a_share_is_the_nearest_number_of_clients_and_run_and_check_say_which(share, count):
-    said = [f"fleet.malicious: {share:g} of 10 clients is {count}"]
-    if share * 10 == count:
-        said = []
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        result = fedsim.run({**SCENARIO, "rounds": 0, "fleet": {"malicious": share}})
-    (plan,) = result.experiment.plans.values()
+@pytest.mark.parametrize(("share", "count"), [(0.2, 2), (0.06, 1), (0.25, 2), (0.35, 4)])
+def test_a_share_is_the_nearest_number_of_clients_and_check_says_which(share, count):
+    said = [f"fleet.malicious: {share:g} of 10 clients is {count}"] if share * 10 != count else []
+    experiment = built({**SCENARIO, "fleet": {"malicious": share}})
+    (plan,) = experiment.plans.values()
     assert plan.malicious.sum() == count
-    assert [str(each.message) for each in caught] == said
-    assert [note for note in notes(result.experiment) if "malicious:" in note] == said
+    assert [note for note in notes(experiment) if "malicious:" in note] == said
+
+
+def test_a_run_says_which_number_a_share_is():
+    with pytest.warns(UserWarning, match=r"fleet.malicious: 0.06 of 10 clients is 1$"):
+        fedsim.run({**SCENARIO, "rounds": 0, "fleet": {"malicious": 0.06}})

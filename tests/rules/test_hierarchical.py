@@ -12,26 +12,20 @@ SAMPLES = np.array([3, 1, 0, 5, 2, 2, 4])
 
 def test_two_rules_by_hand():
     """Seven clients in three groups of 3, 2 and 2; the third one does not report."""
-    link = {"kind": "hierarchical", "groups": 3, "inner": "median", "outer": "mean"}
-    rows = [ROWS[[0, 1]], ROWS[[3, 4]], ROWS[[5, 6]]]
-    medians = np.array([np.median(group, axis=0) for group in rows])
-    wanted = np.array([4, 7, 6]) @ medians / 17
-    np.testing.assert_allclose(fedsim.aggregate(link, ROWS, weights=SAMPLES), wanted, atol=1e-12)
-
-    link = {**link, "inner": "mean", "outer": "median"}
+    link = {"kind": "hierarchical", "groups": 3, "inner": "mean", "outer": "median"}
     means = [SAMPLES[k] @ ROWS[k] / SAMPLES[k].sum() for k in ([0, 1], [3, 4], [5, 6])]
-    np.testing.assert_allclose(
-        fedsim.aggregate(link, ROWS, weights=SAMPLES), np.median(means, axis=0), atol=1e-12
-    )
+    got = fedsim.aggregate(link, ROWS, weights=SAMPLES)
+    np.testing.assert_allclose(got, np.median(means, axis=0), atol=1e-12)
 
 
-def test_a_group_with_too_few_has_no_result():
-    link = {"kind": "hierarchical", "groups": [[0, 1, 3, 4], [2, 5, 6]], "inner": "trimmed_mean"}
-    weights = np.where(np.arange(7) == 5, 0, SAMPLES)  # one of the second group is left
-    sorted_rows = np.sort(ROWS[[0, 1, 3, 4]], axis=0)
-    np.testing.assert_allclose(
-        fedsim.aggregate(link, ROWS, weights=weights), sorted_rows[1:-1].mean(0), atol=1e-12
-    )
+def test_a_group_with_too_few_has_no_result_and_groups_count_by_samples():
+    """Trimmed means of three groups, one of which has too few clients."""
+    groups = [[0, 1, 3], [4, 5, 6], [2]]
+    link = {"kind": "hierarchical", "groups": groups, "inner": "trimmed_mean", "outer": "mean"}
+    middle = lambda ids: np.sort(ROWS[ids], axis=0)[1:-1].mean(0)
+    want = (9 * middle([0, 1, 3]) + 8 * middle([4, 5, 6])) / 17
+    weights = np.where(np.arange(7) == 2, 1, SAMPLES)
+    np.testing.assert_allclose(fedsim.aggregate(link, ROWS, weights=weights), want, atol=1e-12)
 
 
 def written(server, **sections) -> dict:

@@ -182,7 +182,7 @@ def results(case):
 FUNCTIONS = {*BY_NAME, *AGGREGATES, *ROWS}
 ALL = (*oracle("robust_aggregators"), *oracle("attacks"))
 CASES = [case for case in ALL if case["fn"] in FUNCTIONS]
-AT_ONCE = ("arc", "alie", "ipm", "min_max")
+AT_ONCE = ("arc", "alie", "ipm")
 """Those without another reference in the fast part."""
 FIRST = [next(case["name"] for case in CASES if case["fn"] == fn) for fn in AT_ONCE]
 PLAYED = [
