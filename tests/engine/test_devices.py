@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.long, pytest.mark.optimised]
 FEDSIM = Path(sys.executable).parent / "fedsim"
 
 
-def digests_of(names: list[str]) -> dict[str, str]:
+def digests_of(names: list[str], *edits: str) -> dict[str, str]:
     """The hashes of workloads in this process."""
-    return {name: digest(run(name)) for name in names}
+    return {name: digest(run(name, edits)) for name in names}
 
 
-def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
+def elsewhere(cores: int, devices: int, names: list[str], *edits: str) -> dict[str, str]:
     """The hashes of workloads in another process."""
-    script = [sys.executable, str(TESTS / "workloads.py"), str(cores), *names]
+    script = [sys.executable, str(TESTS / "workloads.py"), str(cores), *names, *edits]
     flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     done = subprocess.run(script, capture_output=True, text=True, env={**os.environ, **flags})
     assert done.returncode == 0, done.stderr
@@ -36,13 +36,14 @@ def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
 @pytest.mark.parametrize(("cores", "devices"), [(1, 2), (2, 4)] if WHOLE else [(1, 2)])
 def test_cores_and_devices_change_no_byte(cores, devices):
     names = some(WORKLOADS, 64, start=2)
-    assert elsewhere(cores, devices, names) == digests_of(names)
+    fewer = [] if WHOLE else ["rounds=2"]
+    assert elsewhere(cores, devices, names, *fewer) == digests_of(names, *fewer)
 
 
 @if_whole
 def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
     names = some(["fedbuff", "scaffold", "mime"], 3)
-    assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == digests_of(names)
+    assert elsewhere(2, 3, names, "data.resident_mb=0") == digests_of(names)
 
 
 WAYS = {  # to keep a run's state, its samples and its calls -> edits, and arguments of the run
@@ -69,11 +70,11 @@ def test_a_missing_device_is_named():
             fedsim.run({"name": "a", "rounds": 0, "data": "digits"}, device=asked)
 
 
-def start(process: int, port: int, out: Path, root: Path, *more: str) -> subprocess.Popen:
+def start(process: int, port: int, out: Path, root: Path) -> subprocess.Popen:
     """One of two processes of a run."""
     options = f"--coordinator 127.0.0.1:{port} --processes 2 --process {process} --no-pictures"
-    edits = "--set numerics.threads=4 --set checkpoint.rounds=1"
-    words = [*options.split(), *edits.split(), "--out", str(out), *more]
+    edits = "--set numerics.threads=4 --set checkpoint.rounds=1 --set rounds=2"
+    words = [*options.split(), *edits.split(), "--out", str(out)]
     command = [FEDSIM, "run", root / "scenarios/iid.yaml", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -86,13 +87,13 @@ def free_port() -> int:
 
 def test_two_processes_give_the_bytes_of_one(root, tmp_path):
     port = free_port()
-    pair = [start(i, port, tmp_path / "two", root, "--set", "rounds=3") for i in (0, 1)]
+    pair = [start(i, port, tmp_path / "two", root) for i in (0, 1)]
     for process in pair:
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0
         assert errors == ""
 
-    edits = ["numerics.threads=4", "rounds=3"]
+    edits = ["numerics.threads=4", "rounds=2"]
     alone = fedsim.run(root / "scenarios/iid.yaml", edits=edits, out=tmp_path / "one")
     assert alone.status == "done"
     tables = ["rounds.csv", "clients.csv", "partition.csv", "summary.csv"]

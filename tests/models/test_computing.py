@@ -44,7 +44,7 @@ NETWORKS = {
     "resnet, batch": (resnet(8, norm="batch"), IMAGES),
     "char_lstm": (char_lstm(4, 2, 8), *OF_TEXTS),
     "char_gru": (char_gru(4, 2, 8), *OF_TEXTS),
-    "transformer": (transformer(2, 2, 8), *OF_TEXTS),
+    "transformer": (transformer(1, 2, 8), *OF_TEXTS),
 }
 # How far its gradient is away, in roundings: further behind more layers, and behind the statistics
 # of four samples.
