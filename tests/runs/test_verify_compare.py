@@ -45,6 +45,7 @@ def test_every_export_format_has_all_rows(out, form):
         assert len(pd.read_parquet(io.BytesIO(content))) == 160
     else:
         assert content.decode().count("qfedavg") == content.decode().count("scaffold") == 10
+        assert b"qfedavg" in exported(out, "compare", form)  # which has cells without a number
 
 
 def test_latex_prints_names_as_they_are():
