@@ -129,7 +129,10 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("command", "name", "value", "message"), sampled(ASKED, len(ASKED)))
-def test_nonsense_in_variables_is_refused_in_one_line(command, name, value, message, desk):
+def test_nonsense_in_variables_is_refused_in_one_line(
+    command, name, value, message, desk, monkeypatch
+):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
     done = fedsim(command, desk, **{name: value})
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
