@@ -198,7 +198,7 @@ ALL_CLOSED = [("report", STREAMS[4])]
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("command", "streams"), itertools.product(LINES, STREAMS) if WHOLE else ALL_CLOSED
+    ("command", "streams"), list(itertools.product(LINES, STREAMS)) if WHOLE else ALL_CLOSED
 )
 def test_commands_do_their_work_with_streams_that_are_closed_or_unread(
     command, streams, desk, finished
