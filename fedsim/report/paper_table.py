@@ -97,7 +97,7 @@ def paper_table(
     scores = []
     for (variant,), rows in groups.items():
         heads.append(_values(str(variant), varied) or [title])
-        scores.append(_scores(methods, rows, score, spread))
+        scores.append(scores_of(methods, rows, score, spread))
 
     names = Column(varied or ["method"], [("l", [escaped(method) for method in methods])])
     columns = _score_columns(heads, scores)
@@ -155,7 +155,7 @@ def _values(variant: str, varied: Sequence[str]) -> list[str]:
     return values
 
 
-def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str) -> list[Score]:
+def scores_of(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str) -> list[Score]:
     """The scores of methods under one variation; the best is marked, and those level with it."""
     scores = []
     for method in methods:

@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 from scipy.stats import binom
 
-from fedsim.report.paper_table import _scores, can_tell
+from fedsim.report.paper_table import can_tell, scores_of
 from fedsim.report.results import grouped_by
 from fedsim.runs.comparison import verdict_of
 from fedsim.study.claims import APART, KINDS, Claim
@@ -44,7 +44,7 @@ def of_paper(summary: Rows) -> list[Claim]:
     for (variant,), rows in grouped_by(summary, "variant").items():
         methods = list(dict.fromkeys(row["method"] for row in rows))
         if can_tell(rows):
-            column = zip(methods, _scores(methods, rows, "final", "sd"), strict=True)
+            column = zip(methods, scores_of(methods, rows, "final", "sd"), strict=True)
             worse = [method for method, one in column if not one.best and not one.level]
             claims += [Claim(APART, method, "", str(variant or ""), None) for method in worse]
     return claims
