@@ -33,6 +33,7 @@ from fedsim.kinds import FAMILIES, names
 from fedsim.machine import forget_programs
 from fedsim.scenario.fits import traits
 from fedsim.scenario.index import known, missing_field
+from fedsim.scenario.plugins import ENABLED
 
 # Scenarios whose comment says how to get their data; separate tests run them.
 OWN_FILES = {"mnist_5k.yaml"}
@@ -302,8 +303,9 @@ def freed_programs():
 @pytest.fixture
 def own_kinds():
     """Forget the kinds that the test registers when it ends, so that others may use the names."""
-    before = {family: dict(known) for family, known in FAMILIES.items()}
+    before, enabled = {family: dict(known) for family, known in FAMILIES.items()}, [*ENABLED]
     yield
+    ENABLED[:] = enabled
     names._registrations[0] += 1  # what was derived of the families is stale
     for family, kinds in before.items():
         FAMILIES[family].clear()

@@ -56,13 +56,7 @@ def terms_of(
 
 def _plugins() -> tuple[tuple[str, bytes | None], ...]:
     """The enabled plug-ins: files by their absolute path, with their text."""
-    texts: dict[str, bytes | None] = {}
-    for plugin in ENABLED:
-        if is_file(plugin):
-            path = Path(plugin).resolve()
-            texts[str(path)] = path.read_bytes()
-        else:
-            texts[plugin] = None
+    texts = {name: Path(name).read_bytes() if is_file(name) else None for name in ENABLED}
     return tuple(texts.items())
 
 

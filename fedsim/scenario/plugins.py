@@ -19,7 +19,7 @@ from fedsim.scenario.sections import sections_within
 GROUP = "fedsim.plugins"
 PREFIX = "fedsim_plugin_"  # of the names of modules that are files
 PACKAGE = Path(__file__).parents[1]
-ENABLED: list[str] = []  # as they were given, for processes that are started later
+ENABLED: list[str] = []  # files by their absolute path, for processes that are started later
 
 
 def enable(plugin: str) -> None:
@@ -42,7 +42,7 @@ def enable(plugin: str) -> None:
         raise _refusal(plugin, str(error)) from None
     except Exception as error:  # whatever a user's file does when it is imported
         raise _refusal(plugin, _failure(error)) from error
-    ENABLED.append(plugin)
+    ENABLED.append(str(Path(plugin).resolve()) if is_file(plugin) else plugin)
 
 
 def is_file(plugin: str) -> bool:

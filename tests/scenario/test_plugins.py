@@ -9,6 +9,7 @@ import pytest
 import fedsim
 from fedsim.assemble import programs
 from fedsim.errors import ScenarioError
+from fedsim.scenario.plugins import ENABLED
 
 SCENARIO = {
     "name": "mine",
@@ -94,6 +95,13 @@ def test_a_plugin_that_fails_is_reported_in_one_line_with_its_place(text, messag
         with pytest.raises(ScenarioError) as error:
             fedsim.enable(str(tmp_path / "own.py"))
         assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_processes_that_start_later_find_a_plugin_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "later.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    fedsim.enable("later.py")
+    assert ENABLED.pop() == str(tmp_path / "later.py")
 
 
 def test_a_plugin_that_is_not_there():
