@@ -115,7 +115,7 @@ def score(quick: bool) -> Figure:
         copies: queue.Queue[Path] = queue.Queue()
         for number in range(os.cpu_count() or 1):
             copy = Path(place) / str(number)
-            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "reports"))
+            shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*"))
             copies.put(copy)
         with ThreadPoolExecutor(copies.qsize()) as pool:
             survived = list(pool.map(lambda mutant: survives(mutant, copies), tried))
