@@ -132,8 +132,10 @@ def content_of(texts: Any, decimal: Decimal = ".") -> tuple[Kind, np.ndarray]:
     It holds numbers where at least half of its cells that are not blank are numbers; else dates,
     where at least half of them are; else text.
     """
-    blanks = texts.isin(BLANK).to_numpy()
     numbers = numbers_in(texts, decimal)
+    if not np.isnan(numbers).any():  # the usual column of a wide table: blanks are not looked for
+        return "numbers", numbers
+    blanks = texts.isin(BLANK).to_numpy()
     if _are_most(numbers, blanks):
         return "numbers", numbers
     days = days_in(texts)
@@ -153,7 +155,10 @@ def feature_of(column: Column) -> Feature:
 
 def sound_numbers(column: Column, kind: Kind, values: np.ndarray) -> np.ndarray:
     """Return the numbers or days of a column of texts; what is neither one nor blank is a fault."""
-    wrong = np.isnan(values) & ~column.blanks
+    missing = np.isnan(values)
+    if not missing.any():
+        return values
+    wrong = missing & ~column.blanks
     column.add(wrong, f"{{}} is {NO_DATE if kind == 'dates' else 'not a number'}")
     return np.where(wrong, 0.0, values)  # so that they are not reported as blanks too
 

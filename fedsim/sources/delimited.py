@@ -62,12 +62,15 @@ def with_header(cells: Any) -> Any:
     Rows without any text are left out, and columns without name and text.
     """
     cells.index += 1
-    rows = cells[(cells != "").any(axis=1)]
+    has_text = cells != ""
+    is_row = has_text.any(axis=1)
+    rows = cells[is_row]
     if not len(rows):
         raise DataError(EMPTY)
     rows.columns = rows.iloc[0].str.strip()
     rows = rows.iloc[1:]
-    return rows.loc[:, (rows.columns != "") | (rows != "").any().to_numpy()]
+    has_text = has_text[is_row].iloc[1:].any().to_numpy()
+    return rows.loc[:, (rows.columns != "") | has_text]
 
 
 def text_in(file: BinaryIO) -> str:

@@ -31,7 +31,6 @@ class Summary(NamedTuple):
 
     columns: list[dict[str, Any]]
     rows: int
-    # a sentence about the file, if there is something to say
     note: str = ""  # a sentence about the file, if there is something to say
 
 
@@ -78,15 +77,15 @@ def _column(values: Any, decimal: Decimal) -> dict[str, Any]:
     cells = cells_of(values)
     if isinstance(cells, np.ndarray):
         kind = "dates" if values.dtype.kind == "M" else "numbers"
-        known = pd.Series(cells).dropna()
+        known = cells[~np.isnan(cells)]
     else:
         kind, numbers = content_of(cells, decimal)
-        known = cells[~cells.isin(BLANK)] if kind == "text" else pd.Series(numbers).dropna()
+        known = cells[~cells.isin(BLANK)] if kind == "text" else numbers[~np.isnan(numbers)]
     if not len(known):
         kind = "blank"
-    elif kind == "numbers" and (known % 1 == 0).all():
+    elif kind == "numbers" and np.isfinite(known).all() and (np.floor(known) == known).all():
         kind = "whole numbers"
-    distinct = known.nunique()
+    distinct = len(pd.unique(known))
     return {
         "name": values.name,
         "type": kind,
@@ -95,11 +94,11 @@ def _column(values: Any, decimal: Decimal) -> dict[str, Any]:
         "distinct_at_least": distinct > MAX_DISTINCT,
         "least": _shown(known.min(), kind) if len(known) else None,
         "most": _shown(known.max(), kind) if len(known) else None,
-        "remark": _remark(kind, known, len(values)),
+        "remark": _remark(kind, known, distinct, len(values)),
     }
 
 
-def _remark(kind: str, known: Any, rows: int) -> str:
+def _remark(kind: str, known: Any, distinct: int, rows: int) -> str:
     """What is remarkable about a column: values as of an id, or numbers with signs."""
     if kind == "text":
         with_signs = known[known.str.contains(SIGNS)]
@@ -107,7 +106,7 @@ def _remark(kind: str, known: Any, rows: int) -> str:
         if len(with_signs) and 2 * are_numbers.sum() >= len(known):
             found = ascii(with_signs.iloc[0][:SHOWN_CHARACTERS])
             return f"holds numbers with signs or separators ({found}), which are read as text"
-    if kind in ("text", "whole numbers") and known.nunique() == rows >= MIN_IDS:
+    if kind in ("text", "whole numbers") and distinct == rows >= MIN_IDS:
         noun = "text" if kind == "text" else "whole number"
         return f"has another {noun} in each of {rows:,} rows, as ids have"
     return ""
