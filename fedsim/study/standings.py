@@ -101,7 +101,7 @@ class Standing(NamedTuple):
     @property
     def compared(self) -> bool:
         """Whether it was compared with the baseline under at least one seed."""
-        return self.shared_seeds > 0 and self.outcome in (BETTER, WORSE, LEVEL, FEW_SEEDS, DIVERGED)
+        return self.outcome in (BETTER, WORSE, LEVEL, FEW_SEEDS, DIVERGED)
 
     @property
     def significant(self) -> bool:

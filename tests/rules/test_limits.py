@@ -30,6 +30,8 @@ ONE_STEP = {
     "squares are added": (["mean", {"kind": "fedadagrad", "lr": 1.0, "tau": 4.0}], {}, 3 / (5 + 4)),
     "of two clients one reports": ("horvitz_thompson", {"weights": [5, 0]}, 1.0),
     "weights below one": ("nova", {"weights": [0.1, 0.3]}, 4.0),
+    "its own centre": ({"kind": "centered_clipping", "radius": 9.0}, {"weights": [5, 0]}, 1.0),
+    "with defaults": (["mean", "fedadam"], {}, 0.1 * 0.3 / ((0.99e-6 + 0.09) ** 0.5 + 1e-3)),
 }
 
 
@@ -66,6 +68,20 @@ def test_more_must_report_where_more_are_looked_at():
     assert made["trimmed_mean"](trim=3).least == 7
     assert made["mean"](denominator="expected").least == 0
     assert made["mean"]().least == made["median"]().least == 1
+
+
+def test_only_the_exact_geometric_median_of_equal_weights_has_a_known_bound():
+    made = FAMILIES["rule"]["geometric_median"]
+    assert made().bound is not None
+    for other in ({"weights": "samples"}, {"smoothing": 1.0}, {"iterations": 3}):
+        assert made(**other).bound is None, other
+
+
+def test_krum_with_all_others_for_neighbours_takes_the_row_next_to_the_mean():
+    link = {"kind": "krum", "f": 1, "neighbours": 4}
+    rows = [[0.0], [1.0], [1.9], [3.0], [10.0]]
+    assert fedsim.aggregate(link, rows).tolist() == [3.0]  # the mean is 3.18
+    assert fedsim.aggregate({**link, "neighbours": 3}, rows).tolist() == [1.9]
 
 
 ITS_OWN_MEDIAN = {  # rows, their weights, and which of the rows it is

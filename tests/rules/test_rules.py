@@ -171,7 +171,7 @@ def test_sample_counts_matter_where_they_are_said_to(name):
 
 @pytest.mark.optimised
 # Those left out have rows of NaN in test_reference_rules.
-@pytest.mark.parametrize("name", marked(OURS["rule"], ("mean", "krum", "dyn")))
+@pytest.mark.parametrize("name", marked(OURS["rule"], ("mean", "krum", "geometric_median", "dyn")))
 def test_absent_rows_change_no_bit_whatever_they_hold_and_wherever_they_stand(name):
     stack, w = deltas(), counts()
     want = bits(aggregate(name, stack, weights=w))

@@ -53,6 +53,15 @@ def test_a_method_falls_where_half_of_its_gain_is_lost():
     assert table["untrained"].tolist() == pytest.approx([0.1, 0.1])
 
 
+def test_of_losses_the_same_methods_fall():
+    """And the untrained model is that of the first value."""
+    made = rows(["[sign_flip]"])
+    made = [{**row, "metric": "test_loss", "mean": 1 - row["mean"]} for row in made]
+    start = {"round": 0, "test_loss": 0.9, "variant": "fleet.malicious=0"}
+    fallen = {row["method"]: (row["holds"], row["falls"]) for row in breakdown_rows(made, [start])}
+    assert fallen == {"mean": (0, 0.2), "median": (0.4, None)}
+
+
 def test_of_several_attacks_the_worst_counts():
     found = found_in(rows())
     assert found.text == "Under the worst of 2 attacks, median holds longest: up to 20 % malicious"

@@ -24,6 +24,13 @@ def test_infinite_differences_are_tested_by_who_was_better():
     assert statistics.p_different(one[:2], np.array([0.5, 3.0])) == finite
 
 
+def test_how_small_p_can_be_and_how_many_seeds_that_takes():
+    """Up to 16 pairs all signs are tried, beyond 65,536 that are drawn and the observed ones."""
+    assert statistics.sign_flip(np.ones(16)) == statistics.smallest_p(16) == 2 / 2**16
+    assert statistics.smallest_p(17) == 1 / 65_537
+    assert [standings.too_few(seeds, tests=1) for seeds in (5, 6)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("level", "at", "above"),
     [(0.5, 0.52, 0.5201), (0.01, 0.0124, 0.0126)],
@@ -33,6 +40,7 @@ def test_a_score_near_that_of_guessing_is_at_chance_level(level, at, above):
     rows = rows_of({"at": [at], "above": [above], "below": [0.5 * level]})
     (group,) = standings.standings([], rows, "at", "final", {"": level}).values()
     assert {s.method for s in group if s.chance} == {"at", "below"}
+    assert {s.method: s.outcome for s in group} == {"at": "baseline", "above": "", "below": ""}
 
 
 def test_methods_are_compared_on_their_common_seeds_and_over_all_pairs():
