@@ -42,7 +42,8 @@ def test_nobody_present_is_the_same_in_one_block_and_in_several():
 @pytest.mark.parametrize("rows", [FEW, MANY])
 def test_rows_in_several_blocks_are_those_that_numpy_sorts(rows):
     rng = np.random.default_rng(0)
-    leaves = [rng.normal(size=(rows, *shape)).astype(np.float32) for shape in ((50_000,), (7, 3))]
+    shapes = ((50_000,), (7, 3), (30_000,))
+    leaves = [rng.normal(size=(rows, *shape)).astype(np.float32) for shape in shapes]
     present = rng.random(rows) < 0.9
     leaves[0][3, :50] = np.nan
     present[3] = True
