@@ -86,10 +86,11 @@ def exported(
 
 def _encoded(frame: pd.DataFrame, form: str, mark: str) -> bytes:
     """A table in one form, with the mark of an unfinished run where the form has room for it."""
-    if form == "latex":
-        return in_latex(tables.latex(frame.astype(object).fillna("")), mark).encode()
-    if form == "markdown":
-        return in_markdown(tables.markdown(frame.astype(object).fillna("")), mark).encode()
+    if form in ("latex", "markdown"):
+        shown = frame.astype(object).fillna("")
+        if form == "latex":
+            return in_latex(tables.latex(shown), mark).encode()
+        return in_markdown(tables.markdown(shown), mark).encode()
     if form == "json":
         text = frame.to_json(orient="records", double_precision=15, force_ascii=False)
         return f"{text}\n".encode()
