@@ -11,6 +11,7 @@ from fedsim.fleet.plan import Conditions, Local, Plan
 from fedsim.fleet.round_plan import UncountedClients
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
+from fedsim.types import LocalPhase
 
 
 def local(**changes) -> Local:
@@ -25,8 +26,8 @@ def federation():
     return federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
 
 
-def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
-    conditions = Conditions(adversary=Adversary(ids=(1, 3)), labelled=labelled)
+def plan(federation, cohort=None, rounds=5, labelled=False, absent=None, **changes) -> Plan:
+    conditions = Conditions(adversary=Adversary(ids=(1, 3)), labelled=labelled, absent=absent)
     cohort = cohort or selection.uniform(3)
     return Plan(federation, cohort, local(**changes), 7, rounds, conditions)
 
@@ -40,6 +41,7 @@ def test_a_round_has_the_ids_steps_and_weights_worked_out_by_hand(federation):
     work = made.round(2)[0]
     assert (work.round, work.lr, work.seconds) == (2, 0.25, steps.max())
     assert (work.ids.tolist(), work.count.tolist()) == (drawn.tolist(), [1, 1, 1])
+    assert work.uncounted is None
     assert work.samples.tolist() == work.weight.tolist() == sizes[drawn].tolist()
     assert work.steps.tolist() == steps.tolist()
     assert work.lr_sum.tolist() == (0.25 * steps).tolist()
@@ -47,8 +49,11 @@ def test_a_round_has_the_ids_steps_and_weights_worked_out_by_hand(federation):
     assert np.array_equal(made.labels, federation.label_counts())
     assert plan(federation).labels.shape == (6, 0)
     assert (made.cost.epochs, made.cost.down, made.cost.up) == (2, 0, 0)
-    assert made.tuning_plan(3).local.lr(9) == 0.5  # the largest rate of any round
-    assert made.work_of(np.array([1, 2]), 3).start.tolist() == [2, 2]
+    # The largest rate of any round.
+    assert made.tuning_plan(3).local.lr(9) == 0.5
+    assert plan(federation, lr=lambda r: r / 2).tuning_plan(3).local.lr(1) == 2.5
+    labelled = made.work_of(np.array([1, 2]), 3)
+    assert (labelled.start.tolist(), labelled.lr, labelled.seconds) == ([2, 2], 0.5, 0.0)
 
 
 def test_a_client_drawn_twice_counts_twice_and_one_without_steps_weighs_nothing(federation):
@@ -65,6 +70,12 @@ def test_a_client_drawn_twice_counts_twice_and_one_without_steps_weighs_nothing(
     assert none.round(1)[0].seconds == 0.0 and len(none.survey.members) == 0
 
 
+def test_absent_clients_have_no_samples_and_are_never_drawn(federation):
+    made = plan(federation, selection.all(), absent=np.arange(6) == 2)
+    assert made.sizes.tolist() == np.where(np.arange(6) == 2, 0, federation.sizes).tolist()
+    assert 2 not in made.round(1)[0].ids and 2 in plan(federation, selection.all()).round(1)[0].ids
+
+
 def test_members_are_those_of_the_surveyed_rounds_or_everybody(federation, monkeypatch):
     monkeypatch.setattr(survey, "MAX_SURVEYED_ROUNDS", 2)
     cohort = selection.listed([[0], [1], [2]])
@@ -78,6 +89,27 @@ def test_learning_rates_are_summed_over_steps(federation):
     steps = [0, 1, 2, 3, 4, 5]
     made = plan(federation, selection.all(), epochs=None, steps=steps, rate=lambda t: 1 / (t + 1))
     assert made.round(1)[0].lr_sum == pytest.approx([0, 1, 1.5, 11 / 6, 25 / 12, 137 / 60])
+
+
+@pytest.mark.parametrize("held_out", [0.0, 0.25])
+def test_phases_have_their_own_steps_and_samples(federation, held_out):
+    """Two steps, or two passes over what is held out; then three steps of two gradients each."""
+    phases = (LocalPhase("first", steps=2, held_out=held_out), LocalPhase("body", substeps=2))
+    rate = lambda t: 1 / (t + 1)
+    made = plan(federation, epochs=None, steps=3, phases=phases, rate=rate)
+    ids = np.flatnonzero(federation.sizes)
+    held = np.maximum(federation.sizes[ids] // 4, 1) if held_out else np.zeros(len(ids), int)
+    before = 2 * -(-held // 4) if held_out else np.full(len(ids), 2)
+    assert made.steps[ids].tolist() == (before + 3 * 2).tolist()
+    for taken, asked in ((0, 0), (1, 0), (4, 2), (6, 3)):
+        assert made.work.asked_steps(ids, before + taken).tolist() == [asked] * len(ids)
+    sums = [sum(map(rate, range(first, first + 6))) / 2 for first in before.tolist()]
+    assert made.work.lr_sum(ids, made.steps[ids], 9.0) == pytest.approx(sums)
+    for client, first, n in zip(ids.tolist(), before.tolist(), held.tolist(), strict=True):
+        batches = [rows[:size] for rows, size in zip(*made.work.batches(1, client), strict=True)]
+        dealt, others = (set(np.concatenate(part)) for part in (batches[:first], batches[first:]))
+        assert (len(dealt) == n and not dealt & others) if held_out else dealt & others
+        assert dealt | others <= set(federation.holders.of(client))
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
@@ -127,7 +159,9 @@ def test_a_probe_is_a_pass_of_every_client_that_trains(federation):
 
 def test_expected_clients_and_samples_of_a_round(federation):
     sizes = federation.sizes[federation.sizes > 0]
-    assert plan(federation).expected == pytest.approx((3.0, 3 / len(sizes) * sizes.sum()))
+    made = plan(federation)
+    assert made.expected == pytest.approx((3.0, 3 / len(sizes) * sizes.sum()))
+    assert made.shares.tolist() == np.where(federation.sizes > 0, 3 / len(sizes), 0).tolist()
     assert plan(federation, selection.weighted(2)).expected == pytest.approx(
         (2.0, 2 * (sizes**2).sum() / sizes.sum())
     )

@@ -95,6 +95,12 @@ def test_a_cohort_reads_only_what_it_declares(name):
     assert ids_of(cohort.draw(less, 3, rng())) == ids_of(cohort.draw(whole, 3, rng()))
 
 
+def test_ten_clients_are_drawn_where_no_size_is_given():
+    sizes = {kind: made(kind).nominal(1000) for kind in ("uniform", "weighted", "cyclic", "oort")}
+    assert sizes == dict.fromkeys(sizes, 10)
+    assert [made("listed", rounds=rounds).repeats for rounds in ([[0], [1]], [[2, 0, 2]])] == [0, 1]
+
+
 @pytest.mark.parametrize("name", [name for name in COHORTS if cohort_of(name).share is not None])
 def test_draws_times_factors_have_the_declared_share(name):
     cohort, whole, often = cohort_of(name), population(drawn=np.ones(7, int)), np.zeros(12)
