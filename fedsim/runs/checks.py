@@ -119,13 +119,16 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     except DirectoryError as error:
         return [str(error)]
 
+    # Without the counts of labels no method is seen to be at chance level.
+    is_missing = partition is None and "partition.csv" in record["files"]
+    aside = "; partition.csv is missing" if is_missing else ""
     problems = []
     for name, rows in computed.items():
         followed = tables.to_csv(rows, columns_of(name, varied, tuned))
         with files.reporting_os_errors(path), contextlib.suppress(FileNotFoundError):
             text = (path / f"{name}.csv").read_text(encoding="utf-8")
             if text != followed:
-                problems.append(f"{name}.csv does not follow from summary.csv")
+                problems.append(f"{name}.csv does not follow from summary.csv{aside}")
     return problems
 
 
