@@ -31,6 +31,16 @@ ONE_STEP = {
     "of two clients one reports": ("horvitz_thompson", {"weights": [5, 0]}, 1.0),
     "weights below one": ("nova", {"weights": [0.1, 0.3]}, 4.0),
     "its own centre": ({"kind": "centered_clipping", "radius": 9.0}, {"weights": [5, 0]}, 1.0),
+    "weights decay": (
+        ["mean", {"kind": "sgd", "lr": 0.5, "weight_decay": 0.1}],
+        {"params": [2.0]},
+        0.5 * (3 - 0.1 * 2),
+    ),
+    "Nesterov looks ahead": (
+        ["mean", {"kind": "fedavgm", "lr": 0.5, "momentum": 0.9, "nesterov": True}],
+        {},
+        0.5 * (3 + 0.9 * 3),
+    ),
     "with defaults": (["mean", "fedadam"], {}, 0.1 * 0.3 / ((0.99e-6 + 0.09) ** 0.5 + 1e-3)),
 }
 
