@@ -47,7 +47,7 @@ def test_a_round_has_the_ids_steps_and_weights_worked_out_by_hand(federation):
     assert work.lr_sum.tolist() == (0.25 * steps).tolist()
     assert np.flatnonzero(made.malicious).tolist() == [1, 3]
     assert np.array_equal(made.labels, federation.label_counts())
-    assert plan(federation).labels.shape == (6, 0)
+    assert Plan(federation, selection.uniform(3), local(), 7, 5).labels.shape == (6, 0)
     assert (made.cost.epochs, made.cost.down, made.cost.up) == (2, 0, 0)
     # The largest rate of any round.
     assert made.tuning_plan(3).local.lr(9) == 0.5
@@ -62,7 +62,9 @@ def test_a_client_drawn_twice_counts_twice_and_one_without_steps_weighs_nothing(
     work = made.round(1)[0]
     assert (work.ids.tolist(), work.count.tolist(), work.steps.tolist()) == ([0, 2], [1, 2], [3, 0])
     assert work.weight.tolist() == [federation.sizes[0], 0] and work.seconds == 3.0
-    assert made.round(2)[0].ids.tolist() == [1] and made.round(3)[0].ids.tolist() == [0, 2]
+    of_one_step = made.round(2)[0]
+    assert (of_one_step.ids.tolist(), of_one_step.weight.tolist()) == ([1], [federation.sizes[1]])
+    assert made.round(3)[0].ids.tolist() == [0, 2]
     assert made.survey.members.tolist() == [0, 1, 2]
 
     nobody = selection.Cohort(lambda population, round, rng: population.ids[:0], lambda N: 0)
@@ -93,8 +95,9 @@ def test_learning_rates_are_summed_over_steps(federation):
 
 @pytest.mark.parametrize("held_out", [0.0, 0.25])
 def test_phases_have_their_own_steps_and_samples(federation, held_out):
-    """Two steps, or two passes over what is held out; then three steps of two gradients each."""
-    phases = (LocalPhase("first", steps=2, held_out=held_out), LocalPhase("body", substeps=2))
+    """Two steps, or two passes over what is held out; then three batches, two gradients on each."""
+    body = LocalPhase("body", substeps=2, same_batch=True)
+    phases = (LocalPhase("first", steps=2, held_out=held_out), body)
     rate = lambda t: 1 / (t + 1)
     made = plan(federation, epochs=None, steps=3, phases=phases, rate=rate)
     ids = np.flatnonzero(federation.sizes)
@@ -110,6 +113,8 @@ def test_phases_have_their_own_steps_and_samples(federation, held_out):
         dealt, others = (set(np.concatenate(part)) for part in (batches[:first], batches[first:]))
         assert (len(dealt) == n and not dealt & others) if held_out else dealt & others
         assert dealt | others <= set(federation.holders.of(client))
+        twice = zip(batches[first::2], batches[first + 1 :: 2], strict=True)
+        assert all(np.array_equal(one, again) for one, again in twice)
 
 
 @pytest.mark.parametrize("drop_last", [False, True])

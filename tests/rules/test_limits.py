@@ -31,6 +31,8 @@ ONE_STEP = {
     "of two clients one reports": ("horvitz_thompson", {"weights": [5, 0]}, 1.0),
     "weights below one": ("nova", {"weights": [0.1, 0.3]}, 4.0),
     "its own centre": ({"kind": "centered_clipping", "radius": 9.0}, {"weights": [5, 0]}, 1.0),
+    "one iteration": ({"kind": "centered_clipping", "radius": 1.0}, {}, 1.0),
+    "as large as v": (["mean", {"kind": "fedyogi", "lr": 1.0, "tau": 1.0, "v0": 9.0}], {}, 0.3 / 4),
     "weights decay": (
         ["mean", {"kind": "sgd", "lr": 0.5, "weight_decay": 0.1}],
         {"params": [2.0]},
@@ -80,11 +82,17 @@ def test_more_must_report_where_more_are_looked_at():
     assert made["mean"]().least == made["median"]().least == 1
 
 
-def test_only_the_exact_geometric_median_of_equal_weights_has_a_known_bound():
-    made = FAMILIES["rule"]["geometric_median"]
-    assert made().bound is not None
-    for other in ({"weights": "samples"}, {"smoothing": 1.0}, {"iterations": 3}):
-        assert made(**other).bound is None, other
+@pytest.mark.parametrize(
+    ("kind", "usual", "others"),
+    [
+        ("geometric_median", {}, [{"weights": "samples"}, {"smoothing": 1.0}, {"iterations": 3}]),
+        ("krum", {"f": 1}, [{"f": 1, "neighbours": 3}]),
+    ],
+)
+def test_bounds_are_known_of_rules_as_they_were_proved(kind, usual, others):
+    made = FAMILIES["rule"][kind]
+    assert made(**usual).bound is not None
+    assert [made(**other).bound for other in others] == [None] * len(others)
 
 
 def test_krum_with_all_others_for_neighbours_takes_the_row_next_to_the_mean():

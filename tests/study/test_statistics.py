@@ -134,3 +134,9 @@ def test_the_interval_of_a_median_has_binomial_order_statistics(n):
     ordered = np.sort(values)
     assert median == pytest.approx(np.median(values))
     assert (low, high) == (ordered[j - 1], ordered[n - j])
+
+
+@pytest.mark.parametrize("n", [14, 15])
+def test_wilcoxon_of_more_than_13_pairs_with_ties_is_as_scipy_has_it(n):
+    d = np.array([1.0, 1, -1, 2, 2, 3, -3, 4, 5, 5, 6, 0, 7, 8, -2])[:n]
+    assert wilcoxon(d) == pytest.approx(stats.wilcoxon(d).pvalue, abs=1e-12)

@@ -11,6 +11,8 @@ from fedsim.study.breakdown import breakdown_point
 def test_an_interval_needs_two_finite_values():
     assert statistics.interval(np.array([1.0])) is None
     assert statistics.interval(np.array([1.0, np.inf])) is None
+    assert statistics.sample_sd(np.array([1.0])) is None
+    assert statistics.sample_sd(np.array([1.0, 2.0])) == pytest.approx(0.5**0.5)
     low, high = statistics.interval(np.array([1.0, 2.0]))
     assert (low + high) / 2 == pytest.approx(1.5)
     assert (high - low) / 2 == pytest.approx(12.706204736 * 0.5)
@@ -28,6 +30,10 @@ def test_how_small_p_can_be_and_how_many_seeds_that_takes():
     """Up to 16 pairs all signs are tried, beyond 65,536 that are drawn and the observed ones."""
     assert statistics.sign_flip(np.ones(16)) == statistics.smallest_p(16) == 2 / 2**16
     assert statistics.smallest_p(17) == 1 / 65_537
+    d = np.arange(-4.0, 13)
+    signs = np.random.default_rng(0).choice((1.0, -1.0), (65_536, 17))
+    as_large = np.abs(signs @ d) >= d.sum()
+    assert statistics.sign_flip(d) == (as_large.sum() + 1) / 65_537
     assert [standings.too_few(seeds, tests=1) for seeds in (5, 6)] == [True, False]
 
 
@@ -41,6 +47,7 @@ def test_a_score_near_that_of_guessing_is_at_chance_level(level, at, above):
     (group,) = standings.standings([], rows, "at", "final", {"": level}).values()
     assert {s.method for s in group if s.chance} == {"at", "below"}
     assert {s.method: s.outcome for s in group} == {"at": "baseline", "above": "", "below": ""}
+    assert {(s.better, s.tied, s.benefit) for s in group} == {(0, 0, 0.0)}
 
 
 def test_methods_are_compared_on_their_common_seeds_and_over_all_pairs():
