@@ -13,7 +13,14 @@ from safetensors.numpy import save_file
 
 import fedsim
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot, decode, digest, encode
+from fedsim.disk.checkpoint import (
+    Snapshot,
+    decode,
+    digest,
+    encode,
+    leaves_by_name,
+    restore_tree,
+)
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.engine import store
 from fedsim.engine.memory import Memories, Memory
@@ -39,6 +46,16 @@ def test_a_snapshot_reads_back_with_every_shape_and_type():
     for name, array in arrays.items():
         assert read_back[name].dtype == array.dtype and np.array_equal(read_back[name], array), name
     assert blob.startswith(b"fedsim-checkpoint 2 %s\n" % fedsim.__version__.encode())
+
+
+def test_a_tree_is_restored_leaf_by_leaf_and_a_leaf_of_another_kind_is_refused():
+    tree = {"w": np.ones((2, 3), np.float32)}
+    saved = leaves_by_name("params", tree)
+    assert digest(restore_tree("params", saved, tree)) == digest(tree)
+    with pytest.raises(CheckpointError, match=r"^params\['w'\]: .*; expected "):
+        restore_tree("params", saved, {"w": np.ones((2, 3), np.float64)})
+    with pytest.raises(CheckpointError, match=r"^params\['v'\]: missing; expected "):
+        restore_tree("params", saved, {"v": tree["w"]})
 
 
 def test_a_digest_depends_on_names_types_shapes_and_bits():
@@ -168,7 +185,7 @@ def test_a_model_file_is_read_back_as_it_was_written(tmp_path):
     assert digest(loaded) == digest(expected)
 
 
-def test_a_folder_without_a_single_model_and_a_tensor_inside_another_are_refused(tmp_path):
+def test_what_is_not_a_single_model_is_refused(tmp_path):
     with pytest.raises(DirectoryError, match=r"has no model\.\*\.safetensors"):
         fedsim.load_model(tmp_path)
     for seed in (0, 1):
@@ -178,6 +195,9 @@ def test_a_folder_without_a_single_model_and_a_tensor_inside_another_are_refused
         fedsim.load_model(tmp_path)
     with pytest.raises(DirectoryError, match="'params/W' lies inside another tensor"):
         fedsim.load_model(file)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DirectoryError, match="pipe: is not a regular file"):
+        fedsim.load_model(tmp_path / "pipe")
 
 
 def test_errors_of_the_system_name_the_path_and_the_free_space(tmp_path, monkeypatch):
