@@ -52,8 +52,8 @@ def test_a_round_has_the_ids_steps_and_weights_worked_out_by_hand(federation):
     # The largest rate of any round.
     assert made.tuning_plan(3).local.lr(9) == 0.5
     assert plan(federation, lr=lambda r: r / 2).tuning_plan(3).local.lr(1) == 2.5
-    labelled = made.work_of(np.array([1, 2]), 3)
-    assert (labelled.start.tolist(), labelled.lr, labelled.seconds) == ([2, 2], 0.5, 0.0)
+    work = made.work_of(np.array([1, 2]), 3)
+    assert (work.start.tolist(), work.lr, work.seconds) == ([2, 2], 0.5, 0.0)
 
 
 def test_a_client_drawn_twice_counts_twice_and_one_without_steps_weighs_nothing(federation):
@@ -111,7 +111,10 @@ def test_phases_have_their_own_steps_and_samples(federation, held_out):
     for client, first, n in zip(ids.tolist(), before.tolist(), held.tolist(), strict=True):
         batches = [rows[:size] for rows, size in zip(*made.work.batches(1, client), strict=True)]
         dealt, others = (set(np.concatenate(part)) for part in (batches[:first], batches[first:]))
-        assert (len(dealt) == n and not dealt & others) if held_out else dealt & others
+        if held_out:
+            assert len(dealt) == n and not dealt & others
+        else:
+            assert dealt & others
         assert dealt | others <= set(federation.holders.of(client))
         twice = zip(batches[first::2], batches[first + 1 :: 2], strict=True)
         assert all(np.array_equal(one, again) for one, again in twice)

@@ -86,13 +86,10 @@ def changes(tree: ast.AST) -> Iterator[tuple[Any, str, Any]]:
                 yield node, "value", not value
             case ast.Constant(value=int(value) | float(value)):
                 yield node, "value", value + 1
-            case ast.Return(value=ast.expr()) if not is_none(node.value):
+            case ast.Return(value=ast.Constant(value=None)):
+                continue
+            case ast.Return(value=ast.expr()):
                 yield node, "value", ast.Constant(None)
-
-
-def is_none(value: ast.expr) -> bool:
-    """Whether a value is written as None."""
-    return isinstance(value, ast.Constant) and value.value is None
 
 
 def mutants() -> Iterator[Mutant]:
@@ -114,7 +111,7 @@ def mutants() -> Iterator[Mutant]:
 
 
 def digest(mutant: Mutant) -> bytes:
-    """A random number of a mutant."""
+    """The hash of its name; the sample has the smallest ones."""
     return hashlib.sha256(mutant.name.encode()).digest()
 
 
