@@ -412,3 +412,10 @@ def test_the_diff_command_prints_differences(made, tmp_path):
     nowhere = typed(f"diff {made('fedavg')} /nowhere", tmp_path)
     assert nowhere.returncode == 4
     assert nowhere.stderr.endswith("\nfedsim: error: /nowhere: holds no fedsim run\n")
+
+
+def test_a_comparison_without_its_partition_is_said_to_lack_it(root):
+    """Then nobody is at chance level, and the verdicts of compare.csv are others."""
+    checks = {check.name: check for check in fedsim.verify(root / "reports/known_results").checks}
+    assert checks["record"].ok and not checks["compare.csv"].ok
+    assert checks["compare.csv"].detail.endswith("summary.csv; partition.csv is missing")
