@@ -7,7 +7,6 @@ strings and None, and a position for every path.
 
 import re
 import stat
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from fedsim.errors import Problem, ScenarioError, dotted, shortened
 from fedsim.scenario.expected import value_in_words
 
 MAX_BYTES = 8 << 20  # of a file
-MAX_SECONDS = 2.0  # of processor time for reading a file: enough for some 200,000 values
+MAX_NODES = 400_000  # keys, values, lists and mappings: some 2 s of reading
 MAX_DEPTH = 20
 MAX_DIGITS = 17  # of an integer
 
@@ -29,8 +28,8 @@ MAX_CHARACTERS_FOR_PYYAML = 16 << 10
 TOO_LARGE = (
     f"larger than {MAX_BYTES >> 20} MiB, too large for a scenario; keep data in a separate file"
 )
-TOO_SLOW = (
-    f"takes longer than {MAX_SECONDS:g} s to read; "
+TOO_MANY = (
+    f"more than {MAX_NODES:,} keys and values; "
     "keep long lists in a file, as in cohort: {kind: listed, path: ...}"
 )
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels, too deep for a scenario"
@@ -258,7 +257,7 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
     """
     depth = 0
     documents = 0
-    deadline = time.thread_time() + MAX_SECONDS
+    nodes = 0
     for event in yaml.parse(text, Loader=_loader(text)):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
@@ -266,11 +265,13 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
             depth -= 1
         elif isinstance(event, yaml.DocumentStartEvent):
             documents += 1
+        if isinstance(event, yaml.NodeEvent):
+            nodes += 1
 
         if depth > MAX_DEPTH:
             refusal = TOO_DEEP
-        elif time.thread_time() > deadline:
-            refusal = TOO_SLOW
+        elif nodes > MAX_NODES:
+            refusal = TOO_MANY
         elif documents > 1:
             refusal = SECOND_DOCUMENT
         else:

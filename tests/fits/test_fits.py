@@ -99,7 +99,7 @@ def test_a_check_refuses_a_scenario_and_accepts_its_neighbour():
         if zlib.crc32(name.removesuffix(", nearest").encode()) % LONG_CHECKS:
             continue
         error = refusal(values)
-        assert answer_of(error) == RECORDED[name], name
+        assert answer_of(error) == RECORDED[name], f"{name}: {error}"
         assert (error is None) == name.endswith(", nearest"), name
         assert error is None or said(error) == LINES[name]
 

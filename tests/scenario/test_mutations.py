@@ -79,7 +79,7 @@ def judged(content: bytes, path) -> str:
             assert is_in_file or (not position[1] and re.search(PLACELESS, line)), line
         return "refused"
     finally:
-        assert time.thread_time() - began < 5  # a hang, not a slow machine
+        assert time.thread_time() - began < 30  # a hang, not a slow machine
     resolved = scenario.resolved()
     again = read(Document(resolved, {}, "again"))
     assert again.hash() == scenario.hash() and again.resolved() == resolved
