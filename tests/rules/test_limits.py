@@ -29,6 +29,7 @@ ONE_STEP = {
     "a step is not shortened": ({"kind": "fedexp", "eps": 0.0}, {}, 3.0),
     "squares are added": (["mean", {"kind": "fedadagrad", "lr": 1.0, "tau": 4.0}], {}, 3 / (5 + 4)),
     "of two clients one reports": ("horvitz_thompson", {"weights": [5, 0]}, 1.0),
+    "h of all clients": ({"kind": "dyn", "alpha": 0.5}, {"weights": [5, 0]}, 1 + 1 / 2),
     "weights below one": ("nova", {"weights": [0.1, 0.3]}, 4.0),
     "its own centre": ({"kind": "centered_clipping", "radius": 9.0}, {"weights": [5, 0]}, 1.0),
     "one iteration": ({"kind": "centered_clipping", "radius": 1.0}, {}, 1.0),
@@ -53,6 +54,25 @@ def test_one_step_along(case):
     link, known, want = ONE_STEP[case]
     rows = [[-1.0], [1.0]] if "cancel" in case else [[1.0], [5.0]]
     np.testing.assert_allclose(fedsim.aggregate(link, rows, **known), [want], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("lr", "shares", "second_step"),
+    [
+        (0.4, [1 / 3 - 0.1, 0, 1 / 3, 1 / 3 + 0.1], 3 + 0.6),
+        (3.0, [0, 0, 1 / 8, 7 / 8], 5),  # back to the simplex: nobody has less than nothing
+    ],
+)
+def test_shares_climb_towards_the_client_of_the_larger_loss(lr, shares, second_step):
+    """Of four clients the second cannot take part, and the third does not report."""
+    rule = FAMILIES["rule"]["agnostic"](lr)
+    state = rule.init(jnp.zeros(1), jnp.asarray([True, False, True, True]))
+    updates = cohort_of(jnp.asarray([[1.0], [5.0]]), loss=jnp.asarray([1.0, 1.5]))
+    context = context_of(4, ids=jnp.asarray([0, 3]))
+    step, state, _ = rule.apply(updates, state, context)
+    assert np.asarray(step) == pytest.approx(3)
+    assert np.asarray(state.lambda_) == pytest.approx(shares)
+    assert np.asarray(rule.apply(updates, state, context)[0]) == pytest.approx(second_step)
 
 
 LEAST = {
