@@ -17,7 +17,8 @@ def of_present_rows(function: Callable[[Tree], Tree], rows: Tree, present: Bool[
     """`function` of the rows that are present, and of zeros up to the next power of two.
 
     A decomposition has other bits for matrices with more columns of zeros. So the number of clients
-    decides how many there are, and not the number of empty slots.
+    decides how many there are, and not the number of empty slots. Where nobody is present, the
+    result is zero.
     """
     sizes = [FEWEST_ROWS]
     while sizes[-1] < len(present):
@@ -33,6 +34,11 @@ def of_present_rows(function: Callable[[Tree], Tree], rows: Tree, present: Bool[
 
         return lambda rows: function(jax.tree.map(resized, rows))
 
+    def of_nobody(rows):
+        return tree.zeros_like(jax.eval_shape(of_first(sizes[0]), rows))
+
+    # One of two branches at least: what is computed in a single one would be compiled together with
+    # what stands around it, to other bits.
     count = jnp.sum(present)
-    index = sum((count > size).astype(int) for size in sizes[:-1])
-    return lax.switch(index, [of_first(size) for size in sizes], compacted)
+    index = sum((count > size).astype(int) for size in [0, *sizes[:-1]])
+    return lax.switch(index, [of_nobody, *map(of_first, sizes)], compacted)

@@ -16,8 +16,9 @@ PAIRS = {"lora_A": RNG.normal(size=(K, m, r)), "lora_B": RNG.normal(size=(K, r, 
 ROWS = {"first": {"W": PAIRS}, "b": RNG.normal(size=(K, 3))}
 
 
-def reduced(how: str, rows=ROWS, counts=COUNTS, **keys):
-    return fedsim.aggregate({"kind": "lora_mean", "how": how, **keys}, rows, weights=counts)
+def reduced(how: str, rows=ROWS, counts=COUNTS, params=None, **keys):
+    link = {"kind": "lora_mean", "how": how, **keys}
+    return fedsim.aggregate(link, rows, weights=counts, params=params)
 
 
 def product(pair) -> np.ndarray:
@@ -79,11 +80,13 @@ def test_norms_are_no_weights_of_a_sum():
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_empty_slots_change_no_bit_wherever_they_are(dtype):
-    """More of them than the next power of two has rows."""
+    """More of them than the next power of two has rows, from a model that is not zero."""
     rows = jax.tree.map(lambda leaf: leaf.astype(dtype), PAIRS)
+    params = jax.tree.map(lambda leaf: leaf.mean(0), rows)
     bits = lambda made: [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(made)]
     reduce = lambda *given: (
-        bits(reduced("product", *given)) + bits(reduced("factors", *given, weights="norms"))
+        bits(reduced("product", *given, params=params))
+        + bits(reduced("factors", *given, params=params, weights="norms"))
     )
     want = reduce(rows)
     for place in (np.arange(K) + 2, np.array([0, 4, 5, 11, 19])):
