@@ -12,8 +12,6 @@ from fedsim.assemble.forecast import remarks
 from fedsim.scenario import read
 
 X, Y = np.arange(24, dtype=np.float32).reshape(12, 2), np.arange(12) % 3
-
-
 SUPPLIED = {**TINY, "rounds": 1, "data": {"kind": "supplied", "clients": 2, "test": 0}}
 
 
