@@ -140,7 +140,7 @@ def test_fcube_has_two_opposite_octants_per_client():
     for x, y in ((arrays.x, arrays.y), (arrays.x_test, arrays.y_test)):
         assert np.array_equal(y, (x[:, 0] < 0).astype(int))
     assert all(np.bincount(arrays.y[arrays.client == k]).tolist() == [500, 500] for k in range(4))
-    f = federation({"kind": "fcube", "samples": 10, "test_samples": 0})
+    _, f = federation({"kind": "fcube", "samples": 10, "test_samples": 0})
     assert f.N == 4 and len(f.test.x) == 8 and np.array_equal(fcube(5, 5, 3).x, fcube(5, 5, 3).x)
 
 
