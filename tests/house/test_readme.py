@@ -263,7 +263,7 @@ OF_OTHER_RUNS = {
     "confusion.csv",  # with evaluate.confusion: test_runs.py
     "survival.csv",  # of times until an event: test_survival.py
     "breakdown.csv",  # of several shares of attackers: test_breakdown.py
-    "machines.csv",  # where machines or a schedule make times differ: test_timelines.py
+    "machines.csv",  # where machines or a schedule make times differ: test_machine_pages.py
 }
 
 
