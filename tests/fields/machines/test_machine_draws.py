@@ -1,4 +1,4 @@
-"""A client's speed does not depend on later clients, nor a chain on the rounds asked for before."""
+"""A client's speed does not depend on later clients, nor a chain on the order of the rounds."""
 
 import numpy as np
 import pytest

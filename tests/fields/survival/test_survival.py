@@ -1,4 +1,4 @@
-"""Runs of survival models read times and events, and refuse in a line what has none."""
+"""Runs of survival models read tables, are verified, forget clients, or are refused in a line."""
 
 import itertools
 
