@@ -1,5 +1,6 @@
 """Figures draw what the tables say, with the same bytes every time, and names as they are."""
 
+import html
 import io
 import logging
 import re
@@ -13,6 +14,7 @@ from fontTools.ttLib import TTFont
 
 from fedsim.report import figures
 from fedsim.report.context import context_of
+from fedsim.report.page.partition import heat_map
 from fedsim.report.series import diverged, tracks
 from fedsim.study.label_skew import LabelCounts
 
@@ -262,6 +264,20 @@ def test_one_sample_is_to_be_seen_beside_many_and_none_is_white():
     none, one, many = shades_in(map_, held).ravel()
     assert none == 0 and one > 0.1 and many == 1
     assert [text.get_text() for text in map_.get_legend().get_texts()][-1] == "1 to 139"
+
+
+def test_the_map_has_names_of_labels_and_clients_and_a_legend():
+    names = ["hospital A", "clinic <b>", "a very long name of a place"]
+    counts = LabelCounts(names, ["cat", "dog"], pd.DataFrame([[5, 0], [3, 9], [0, 1]]).to_numpy())
+    drawn = heat_map(counts)
+    shown = [html.unescape(name) for name in re.findall(r"<text[^>]*>(.*?)</text>", drawn.picture)]
+    assert shown == ["clinic <b>", "hospital A", "a very lo… a place", "cat", "dog"]
+    assert not drawn.wide
+    spans = [span for _, span in drawn.legend]
+    assert spans == ["none", "1", "2 to 3", "4", "5 to 7", "8 to 9"]
+    many = LabelCounts(list(range(200)), [], pd.DataFrame([[i] for i in range(200)]).to_numpy())
+    assert heat_map(many).wide
+    assert "60 of 200 clients, evenly chosen" in heat_map(many).caption
 
 
 def test_of_10_000_clients_200_are_drawn_and_it_is_said():
