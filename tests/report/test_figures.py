@@ -14,6 +14,7 @@ from fontTools.ttLib import TTFont
 
 from fedsim.report import figures
 from fedsim.report.context import context_of
+from fedsim.report.figures import drawing
 from fedsim.report.page.partition import heat_map
 from fedsim.report.series import diverged, tracks
 from fedsim.study.label_skew import LabelCounts
@@ -333,6 +334,21 @@ def test_settings_and_log_levels_of_others_are_left_as_they_were():
     picture = figures.figure_of_partition(counts(4, 3), context_of(SCENARIO))
     figures.rendered(picture, "partition", formats=["png"])
     assert (dict(matplotlib.rcParams), log.level) == before
+
+
+def test_a_figure_is_drawn_by_the_canvas_of_its_file(monkeypatch):
+    """Whatever canvas the figure had before."""
+    with drawing.style():
+        from matplotlib.backend_bases import FigureCanvasBase
+        from matplotlib.figure import Figure
+
+        class Foreign(FigureCanvasBase):
+            def print_figure(self, *_, **__):
+                raise AssertionError("the user's own canvas")
+
+        figure, plain = Figure(figsize=(1, 1)), Figure(figsize=(1, 1))
+        Foreign(figure)
+    assert drawing.rendered(figure, "x") == drawing.rendered(plain, "x")
 
 
 def both_figures():
