@@ -38,17 +38,11 @@ def test_the_seeds_under_which_a_setting_is_the_best_and_the_steps_of_all_trials
     assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 2100
 
 
-def played(value, rung, last):
-    """A setting with its score after a round, the last one of its runs."""
-    row = {"seed": 0, "round": rung, "validation_accuracy": last}
-    end = {"seed": 0, "metric": "test_accuracy", "final": last, "diverged": 0, "status": "done"}
-    keys = {"method": "m", "tuned": f"mu={value}", "mu": value}
-    timing = {"seed": 0, "local_steps": 10 * rung}
-    return Trial(keys, [row], [end], [timing], rung=rung, bracket=0)
-
-
 def test_the_chosen_setting_is_one_that_was_played_to_the_end():
-    trials = [played(0.1, 1, 0.99), played(0.2, 2, 0.5), played(0.3, 4, 0.8)]
+    trials = [
+        trial(setting, [score], steps=10 * rung)._replace(rung=rung, bracket=0)
+        for setting, rung, score in ((0.1, 1, 0.99), (0.2, 2, 0.5), (0.3, 4, 0.8))
+    ]
     best, rows = tuned(trials, "test_accuracy", "final")
     assert best == 2
     assert [(row["rung"], row["chosen"]) for row in rows] == [(1, 0), (2, 0), (4, 1)]

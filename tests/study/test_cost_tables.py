@@ -15,16 +15,15 @@ from fedsim.study.cost_axes import BYTES
 from fedsim.study.statistics import interval
 
 
-def of_bytes(runs=None, courses=None) -> dict[str, dict]:
-    """The rows of `bytes.csv` by method."""
-    rows = concluded(runs or summary(), courses or rounds())["bytes"]
-    return {row["method"]: row for row in rows}
+def rows_of_table(runs, courses=None, table="bytes") -> dict[str, dict]:
+    """The rows of `bytes.csv` by method, or those of another table."""
+    return {row["method"]: row for row in concluded(runs, courses or rounds())[table]}
 
 
 def test_rows_hold_scores_bytes_targets_and_the_front():
     """A seed that never reached the target counts as infinite, a message of what arrives."""
     runs = summary()
-    rows = of_bytes(runs)
+    rows = rows_of_table(runs)
     cast = rows["cast"]
     values = np.array([run["final"] for run in runs if run["method"] == "cast"])
     ends = cast["mean"], cast["ci_low"], cast["ci_high"]
@@ -35,7 +34,7 @@ def test_rows_hold_scores_bytes_targets_and_the_front():
     assert set(cast) == set(tables.BYTES)
 
     lost = [{**r, "clients_late": 0, "clients_reported": 5 if r["round"] else 0} for r in rounds()]
-    assert of_bytes(runs, lost)["dense"]["up_per_client_round"] == 800
+    assert rows_of_table(runs, lost)["dense"]["up_per_client_round"] == 800
 
     assert (rows["dense"]["bytes_to_target"], rows["dense"]["reached"]) == (400_002.5, 6)
     columns = ("reached", "bytes_to_target", "target_low", "target_high")
@@ -54,7 +53,7 @@ def test_the_front_is_what_no_other_row_beats():
         runs.append({**run, "metric": "test_loss", "final": loss, "diverged": 0})
         courses.append({**run, "round": 1, "bytes_up": sent, "bytes_down": 1, "clients_sampled": 1})
         courses[-1] |= {"virtual_seconds": 1.0, "test_loss": loss}
-    rows = of_bytes(runs, courses)
+    rows = rows_of_table(runs, courses)
     for number, (loss, sent) in enumerate(pairs):
         beaten = any((a < loss and b <= sent) or (a <= loss and b < sent) for a, b in pairs)
         assert bool(rows[f"m{number}"]["front"]) is not beaten
@@ -80,18 +79,13 @@ def test_a_diverged_run_counts_as_the_worst_and_a_failed_one_not_at_all():
             run |= {"diverged": 1, "final": None}
         if run["method"] == "bad":
             run["status"] = "failed"
-    rows = of_bytes(runs)
+    rows = rows_of_table(runs)
     assert rows.keys() == {"dense", "cast", "top_k"} and rows["dense"]["mean"] == 0.0
-
-
-def of_seconds(runs, courses) -> dict[str, dict]:
-    """The rows of `seconds.csv` by method."""
-    return {row["method"]: row for row in concluded(runs, courses)["seconds"]}
 
 
 def test_rows_of_seconds_hold_scores_in_equal_time():
     """The first run of a seed ends after three seconds, before which `dense` only starts."""
-    found = of_seconds(aimed(), clocked())
+    found = rows_of_table(aimed(), clocked(), "seconds")
     rows = list(found.values())
     assert {name for row in rows for name in row} == set(tables.SECONDS)
     assert [row["virtual_seconds"] for row in rows] == pytest.approx([28.0, 7.0, 3.5, 7.0])
@@ -100,12 +94,12 @@ def test_rows_of_seconds_hold_scores_in_equal_time():
     half = found["top_k"]
     assert (half["reached"], half["virtual_seconds_to_target"]) == (3, math.inf)
     assert half["target_low"] == 3.0
-    assert of_seconds(aimed(), rounds()) == {}  # where all take as long
+    assert rows_of_table(aimed(), rounds(), "seconds") == {}  # where all take as long
 
 
 def test_a_diverged_run_does_not_limit_the_time():
     runs = [{**row, "diverged": int(row["method"] == "top_k")} for row in aimed()]
-    rows = of_seconds(runs, clocked())
+    rows = rows_of_table(runs, clocked(), "seconds")
     assert rows["top_k"]["in_time"] == 0.0
     assert rows["cast"]["in_time"] == pytest.approx(0.899)
     assert rows["dense"]["in_time"] == 0.0  # a round takes 8 seconds, and `cast` ends after 6

@@ -1,9 +1,9 @@
 """Variations of a scenario and differences are put into words; no number is minus zero."""
 
-import itertools
 import re
 
 import pytest
+from compared import rows_of
 from conftest import if_all_installed
 from test_verdict import lines_of
 
@@ -51,10 +51,7 @@ def test_paths_that_have_a_title_are_keys_of_a_scenario():
 
 
 def test_a_tie_is_never_minus_zero():
-    rows = []
-    for method, seed in itertools.product(["tied", "base"], range(3)):
-        row = {"method": method, "seed": seed, "metric": "test_loss", "final": 0.5, "diverged": 0}
-        rows.append(row)
+    rows = rows_of({"tied": [0.5] * 3, "base": [0.5] * 3}, "test_loss")
     text = " ".join(lines_of(rows))
     assert not re.search(r"-0(?![.\d])", text) and "difference +0; better in 0 of 3" in text
     assert words.difference_in_words(-0.0, -0.0, 0.5) == "+0, 95 % CI +0 to +0.5"

@@ -6,12 +6,9 @@ import shutil
 
 import pandas as pd
 import pytest
-from conftest import ROOT
 
 from fedsim.runs.checks import of_comparison
 from fedsim.scenario import read
-
-REPORTS = ROOT / "reports"
 
 
 def claims_in(path):
@@ -24,7 +21,7 @@ def claims_in(path):
 def test_comments_of_the_shipped_comparison_match_its_stored_run(root):
     claims = claims_in(root / "scenarios/compression/bytes.yaml")
     costs, compared = (
-        pd.read_csv(REPORTS / "compression" / f"{name}.csv").set_index("method")
+        pd.read_csv(root / "reports" / "compression" / f"{name}.csv").set_index("method")
         for name in ("bytes", "compare")
     )
     assert len(claims) == len(costs) >= 10
@@ -41,7 +38,7 @@ def test_comments_of_the_shipped_comparison_match_its_stored_run(root):
 
 def test_comments_of_the_fleet_comparison_match_its_stored_run(root, tmp_path):
     """The stored run was made by the command in the comments, and its tables are consistent."""
-    path, out = root / "scenarios/fleet/sync_or_async.yaml", REPORTS / "fleet"
+    path, out = root / "scenarios/fleet/sync_or_async.yaml", root / "reports" / "fleet"
     record = json.loads((out / "run.json").read_text())
     command = [
         word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")

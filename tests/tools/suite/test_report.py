@@ -3,37 +3,23 @@
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from test_board import compared as played
 
-import fedsim
 from fedsim.cli import cli
 from fedsim.errors import DirectoryError
 from fedsim.report.latex import escaped
 from fedsim.tools.suite.report import write_report
 from fedsim.tools.suite.results import read_tasks
 
-TASK = """
-name: {name}
-rounds: 1
-seeds: 2
-data: {{kind: gaussian_blobs, samples: 200, clients: 4, validation: 0.2}}
-client: {{batch: 16, epochs: 1}}
-compare:
-  suite: 1
-  budget: 2
-  methods: [fedavg, fedprox(mu=0.1), local_only, centralised]
-  tune: {{client.lr: "log(0.01, 1)"}}
-"""
-
 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     """Two tasks that were run, and their folder."""
     folder = tmp_path_factory.mktemp("suite")
+    methods = ["fedavg", "fedprox(mu=0.1)", "local_only", "centralised"]
     for name in ("first", "second"):
-        (folder / f"{name}.yaml").write_text(TASK.format(name=name))
-        options = {"out": folder / "out" / name, "progress": False, "pictures": False}
-        assert fedsim.compare(folder / f"{name}.yaml", **options).status == "done"
-    return folder / "out"
+        played(folder / name, methods, edits=[f"name={name}", "rounds=1"])
+    return folder
 
 
 @pytest.mark.long
