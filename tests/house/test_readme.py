@@ -255,8 +255,8 @@ def test_robust_block(root, tmp_path):
 
 
 OF_OTHER_RUNS = {
-    "bytes.csv",  # where messages differ in size: test_costs.py
-    "seconds.csv",  # where virtual seconds do: test_costs.py
+    "bytes.csv",  # where messages differ in size: test_cost_tables.py
+    "seconds.csv",  # where virtual seconds do: test_cost_tables.py
     "staleness.csv",  # of an asynchronous schedule: test_schedules.py
     "clusters.csv",  # of methods with clusters: test_clusters.py
     "canaries.csv",  # of audited privacy: test_audit.py
