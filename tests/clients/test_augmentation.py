@@ -7,12 +7,9 @@ import pytest
 from conftest import own_kinds_of
 
 import fedsim
-from fedsim.assemble.federation import federations_of
-from fedsim.assemble.hooks import check_augmentation
 from fedsim.clients import augmenting, crop, flip
-from fedsim.compose import FAMILIES, tag_of
+from fedsim.compose import tag_of
 from fedsim.engine.keys import Phase, round_key
-from fedsim.scenario import read
 
 RNG = np.random.default_rng(0)
 LINKS = ["flip", {"kind": "crop", "padding": 2}]
@@ -125,22 +122,15 @@ REFUSED = {  # a line of the refusal -> samples, and what is to change them
 def test_what_is_no_image_is_refused(message):
     samples, link = REFUSED[message]
     data = fedsim.Arrays(*samples)
-    written = read(scenario([link]))
-    federation = federations_of(written, data, np.dtype("float32"))[0]
     with pytest.raises(fedsim.ScenarioError) as error:
-        check_augmentation(written, 0, written.spec.data.augment[0], federation)
+        fedsim.run(scenario([link]), data=data)
     assert message in str(error.value) and "data.augment[0]" in str(error.value)
 
 
-def test_one_of_a_plug_in_makes_an_image_of_an_image(monkeypatch):
+def test_one_of_a_plug_in_makes_an_image_of_an_image(own_kinds):
+    @fedsim.augmentation
     def squeezed():
         return lambda key, x: jnp.sum(x, 0)
 
-    class Section:
-        family, kind = "augmentation", "squeezed"
-
-    monkeypatch.setitem(FAMILIES["augmentation"], "squeezed", squeezed)
-    written = read(scenario([]))
-    federation = federations_of(written, IMAGES, np.dtype("float32"))[0]
     with pytest.raises(fedsim.ScenarioError, match=r"squeezed: returned .*; the image is"):
-        check_augmentation(written, 0, Section(), federation)
+        fedsim.run(scenario(["squeezed"]), data=IMAGES)

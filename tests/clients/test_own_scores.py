@@ -120,3 +120,35 @@ def test_clients_are_scored_while_the_run_lasts():
     assert row["metric"] == "personal_accuracy_mean"
     assert row["final"] == pytest.approx(scored.clients["personal_accuracy"].mean())
     assert row["best"] == scored.rounds["personal_accuracy_mean"].max()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "data"),
+    [
+        pytest.param(3, {"client_test": 0.3}, id="own samples"),
+        pytest.param(0, {"client_test": 0.3}, id="nobody", marks=pytest.mark.long),
+        pytest.param(3, {}, id="samples of all", marks=pytest.mark.long),
+        pytest.param(3, {"test": {"clients": 0.4}}, id="new clients", marks=pytest.mark.long),
+    ],
+)
+def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data):
+    base = {"name": "scored", "rounds": 2, "model": "logistic", "client": {"lr": 0.1, "batch": 7}}
+    sections = {"kind": "gaussian_blobs", "samples": 200, "clients": 10, "shape": [5], **data}
+    runs = [
+        fedsim.run({**base, "data": sections, "evaluate": {"clients": n}}) for n in ("all", wanted)
+    ]
+    unscored = runs[0].clients["samples"] * np.nan
+    whole, some = (run.clients.get("global_accuracy", unscored) for run in runs)
+    assert some.notna().sum() == min(wanted, whole.notna().sum()) and whole.notna().any()
+    assert (some[some.notna()] == whole[some.notna()]).all()
+    assert runs[0].rounds.equals(runs[1].rounds)
+
+
+@pytest.mark.long
+def test_clients_without_test_samples_are_not_drawn_to_be_scored():
+    """Ten clients, of whom nine keep nothing for testing: drawn is the one that does."""
+    x, y, ids = np.eye(19, 3), np.arange(19) % 2, np.array([*range(9), *[9] * 10])
+    data = {"partition": "natural", "client_test": 0.3}
+    written = {"name": "few", "rounds": 1, "data": data, "evaluate": {"clients": 1}}
+    clients = fedsim.run(written, data=fedsim.Arrays(x, y, client=ids), seeds=3).clients
+    assert clients["global_accuracy"].notna().tolist() == 3 * ([False] * 9 + [True])

@@ -9,10 +9,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.engine import loop
-from fedsim.engine.loop import events, group_runs
 from fedsim.engine.run import CommitPoint
-from fedsim.engine.scoring.clients import STACK_BATCHES, row_scores, stack_batches
-from fedsim.engine.scoring.scorer import end_of
 from fedsim.scenario import read
 
 METHODS = [
@@ -50,7 +47,7 @@ def rows(runs, seeds, program):
     """The rows of runs by seed, and the arrays that each of them holds at the end."""
     seed_of = {id(run): seed for run, seed in zip(runs, seeds, strict=True)}
     rows_of = {seed: [] for seed in seeds}
-    for event in events(runs, program):
+    for event in loop.events(runs, program):
         assert not isinstance(event, CommitPoint)
         run, row = event
         rows_of[seed_of[id(run)]].append(row.values)
@@ -83,7 +80,7 @@ def test_training_together_changes_no_bit(kind):
         experiment = build(checked, model=model)
         seeds = list(experiment.plans)
         programs = [experiment.program] * len(seeds)
-        groups, program = group_runs(programs, list(experiment.plans.values()), 1000)
+        groups, program = loop.group_runs(programs, list(experiment.plans.values()), 1000)
         assert groups == [(0, len(seeds))]
         assert program.capacity.runs == len(seeds)
 
@@ -103,7 +100,7 @@ def test_methods_with_two_passes_per_step_train_separately(method):
     with numerics(checked):
         experiment = build(checked)
         plans = list(experiment.plans.values())
-        groups, program = group_runs([experiment.program] * len(plans), plans, 1000)
+        groups, program = loop.group_runs([experiment.program] * len(plans), plans, 1000)
         assert groups == [(i, i + 1) for i in range(len(plans))]
         assert program is experiment.program
 
@@ -112,7 +109,7 @@ def banks(experiment, seeds, monkeypatch, most):
     """The groups of an experiment's runs, of at most `most` runs each, and their program."""
     monkeypatch.setattr(loop, "MAX_RUNS", most)
     plans = [experiment.plans[seed] for seed in seeds]
-    return group_runs([experiment.program] * len(seeds), plans, 1000)
+    return loop.group_runs([experiment.program] * len(seeds), plans, 1000)
 
 
 @pytest.mark.long
@@ -136,7 +133,7 @@ def test_groups_are_even_and_share_one_program(monkeypatch):
 
         # They commit together; after the last round, none continues.
         runs = [experiment.run(seed) for seed in (0, 1)]
-        seen = list(events(runs, program, lambda r: r in (2, 4)))
+        seen = list(loop.events(runs, program, lambda r: r in (2, 4)))
         commits = [event for event in seen if isinstance(event, CommitPoint)]
         assert [(commit.round, commit.runs) for commit in commits] == [(2, runs)]
 
@@ -183,23 +180,6 @@ def test_a_run_that_diverges_changes_no_other(monkeypatch):
         for name, experiment, seed in (("wild", wild, 0), ("quiet", quiet, 0), ("other", wild, 1)):
             alone, _ = rows([experiment.run(seed)], [name], experiment.program)
             assert repr(alone[name]) == repr(together[name])  # where NaN equals NaN
-
-
-@pytest.mark.optimised
-def test_clients_scores_have_the_same_bits_in_stacks_of_any_size(monkeypatch):
-    checked = read(scenario())
-    with numerics(checked):
-        run = build(checked).run(0)
-        rows = np.arange(len(run.plan.federation.train.x))
-        moment = end_of(run)
-        (tested, _), *_ = run.scorer.sets["test"].stacks
-        assert stack_batches(moment, len(rows)) == len(tested) < STACK_BATCHES
-        (scores,), _ = row_scores(moment, rows, everything=True)
-
-        monkeypatch.setattr("fedsim.engine.scoring.clients.FEW_CALLS", 0)
-        assert stack_batches(moment, len(rows)) == STACK_BATCHES
-        (others,), _ = row_scores(moment, rows, everything=True)
-    same_bits(scores, others)
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ def population(ids=IDS, samples=SAMPLES, **columns) -> Population:
 
 
 # name -> (kind, its parameters, population, round, who is drawn: each set that may be);
-# importance, clustered, tifl and round_robin_by_class are in test_selection
+# others are in test_importance, test_similar_clients and test_selection
 DRAWN: dict[str, tuple] = {
     "all": ("all", {}, population(), 1, [IDS]),
     "uniform: no more than there are": ("uniform", {"size": 9}, population(), 1, [IDS]),
@@ -162,7 +162,7 @@ def test_malicious_clients_are_redrawn_every_round_only_if_asked():
 
 
 def test_every_cohort_is_drawn_and_tried_with_every_schedule():
-    in_test_selection = {"importance", "clustered", "tifl", "round_robin_by_class"}
+    in_other_files = {"importance", "clustered", "tifl", "round_robin_by_class"}
     drawn = {case[0] for case in DRAWN.values()}
-    assert drawn | in_test_selection == set(own_kinds_of("cohort"))
+    assert drawn | in_other_files == set(own_kinds_of("cohort"))
     assert {kind for kind, _ in COHORTS.values()} == set(own_kinds_of("cohort"))

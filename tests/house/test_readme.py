@@ -255,15 +255,15 @@ def test_robust_block(root, tmp_path):
 
 
 OF_OTHER_RUNS = {
-    "bytes.csv",  # where messages differ in size: test_costs.py
-    "seconds.csv",  # where virtual seconds do: test_costs.py
+    "bytes.csv",  # where messages differ in size: test_cost_tables.py
+    "seconds.csv",  # where virtual seconds do: test_cost_tables.py
     "staleness.csv",  # of an asynchronous schedule: test_schedules.py
     "clusters.csv",  # of methods with clusters: test_clusters.py
     "canaries.csv",  # of audited privacy: test_audit.py
-    "confusion.csv",  # with evaluate.confusion: test_runs.py
-    "survival.csv",  # of times until an event: test_survival.py
+    "confusion.csv",  # with evaluate.confusion: test_confusion.py
+    "survival.csv",  # of times until an event: test_kaplan_meier.py
     "breakdown.csv",  # of several shares of attackers: test_breakdown.py
-    "machines.csv",  # where machines or a schedule make times differ: test_timelines.py
+    "machines.csv",  # where machines or a schedule make times differ: test_machine_pages.py
 }
 
 

@@ -13,7 +13,6 @@ from fedsim import tree
 from fedsim.clients import sgd
 from fedsim.compose.shapes import ContractError
 from fedsim.engine.task import task
-from fedsim.errors import ScenarioError
 from fedsim.losses import cross_entropy
 from fedsim.types import Batch, Model
 
@@ -95,5 +94,5 @@ def test_a_run_that_asks_for_it_where_rows_see_each_other_is_refused():
     net = Model(lambda key: {"params": params, "stats": {}}, forward, mixes_rows=True)
     written = {"name": "x", "rounds": 1, "client": {"kind": "clipped", "batch": "full"}}
     line = "client clipped: gradient asks for the gradient of every sample, and the rows of a batch"
-    with pytest.raises(ScenarioError, match=line):
+    with pytest.raises(fedsim.ScenarioError, match=line):
         fedsim.run(written, data=ragged(), model=net)

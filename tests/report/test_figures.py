@@ -1,5 +1,6 @@
 """Figures draw what the tables say, with the same bytes every time, and names as they are."""
 
+import html
 import io
 import logging
 import re
@@ -13,6 +14,8 @@ from fontTools.ttLib import TTFont
 
 from fedsim.report import figures
 from fedsim.report.context import context_of
+from fedsim.report.figures import drawing
+from fedsim.report.page.partition import heat_map
 from fedsim.report.series import diverged, tracks
 from fedsim.study.label_skew import LabelCounts
 
@@ -264,6 +267,20 @@ def test_one_sample_is_to_be_seen_beside_many_and_none_is_white():
     assert [text.get_text() for text in map_.get_legend().get_texts()][-1] == "1 to 139"
 
 
+def test_the_map_has_names_of_labels_and_clients_and_a_legend():
+    names = ["hospital A", "clinic <b>", "a very long name of a place"]
+    counts = LabelCounts(names, ["cat", "dog"], pd.DataFrame([[5, 0], [3, 9], [0, 1]]).to_numpy())
+    drawn = heat_map(counts)
+    shown = [html.unescape(name) for name in re.findall(r"<text[^>]*>(.*?)</text>", drawn.picture)]
+    assert shown == ["clinic <b>", "hospital A", "a very lo… a place", "cat", "dog"]
+    assert not drawn.wide
+    spans = [span for _, span in drawn.legend]
+    assert spans == ["none", "1", "2 to 3", "4", "5 to 7", "8 to 9"]
+    many = LabelCounts(list(range(200)), [], pd.DataFrame([[i] for i in range(200)]).to_numpy())
+    assert heat_map(many).wide
+    assert "60 of 200 clients, evenly chosen" in heat_map(many).caption
+
+
 def test_of_10_000_clients_200_are_drawn_and_it_is_said():
     held = counts(10_000, 10)
     figure = figures.figure_of_partition(held, context_of(SCENARIO))
@@ -317,6 +334,21 @@ def test_settings_and_log_levels_of_others_are_left_as_they_were():
     picture = figures.figure_of_partition(counts(4, 3), context_of(SCENARIO))
     figures.rendered(picture, "partition", formats=["png"])
     assert (dict(matplotlib.rcParams), log.level) == before
+
+
+def test_a_figure_is_drawn_by_the_canvas_of_its_file(monkeypatch):
+    """Whatever canvas the figure had before."""
+    with drawing.style():
+        from matplotlib.backend_bases import FigureCanvasBase
+        from matplotlib.figure import Figure
+
+        class Foreign(FigureCanvasBase):
+            def print_figure(self, *_, **__):
+                raise AssertionError("the user's own canvas")
+
+        figure, plain = Figure(figsize=(1, 1)), Figure(figsize=(1, 1))
+        Foreign(figure)
+    assert drawing.rendered(figure, "x") == drawing.rendered(plain, "x")
 
 
 def both_figures():

@@ -9,10 +9,8 @@ from test_page_content import SCENARIO, comparison, rounds_of, summary_of, table
 
 from fedsim.report import derived, page
 from fedsim.report.context import context_of
-from fedsim.report.figures.rows import rows_on_page
-from fedsim.report.pictures.looks import COLOURS
-from fedsim.report.pictures.rows import Mark, Row, Rows, span_of
-from fedsim.report.ranking import all_methods
+from fedsim.report.pictures.looks import COLOURS, curve_classes
+from fedsim.report.ranking import all_methods, order_of
 from fedsim.study.conclusions import conclusions
 
 # The baseline is neither first in the table nor the best; `lost` has no score at all.
@@ -158,13 +156,10 @@ def test_an_axis_that_one_outlier_would_squeeze_is_cut_and_says_so():
     assert "axis cut: broken beyond it" in figure.texts[1].get_text().replace("\n", " ")
 
 
-def test_an_interval_that_leaves_a_cut_axis_has_an_arrow_at_its_end():
-    mark = Mark(0.5, 0.4, 0.6, [], True, "0.500", "")
-    rows = [Row(name, "", 0, [mark]) for name in "abc"]
-    rows.append(Row("wide", "", 3, [mark._replace(low=-9.0)]))
-    span = span_of(rows)
-    assert span.low > 0.3
-    shown = rows_on_page(Rows(rows, span, "score"))
-    assert re.findall(r'<svg x="([\d.]+)%" y="([\d.]+)%">', shown.drawn) == [("1.50", "87.50")]
-    ((_, text),) = shown.keys
-    assert text == "axis cut: wide beyond it"
+def test_methods_beyond_the_eighth_are_pale_but_the_baseline_never_is():
+    scores = {f"m{i}": [1 - i / 100] for i in range(16)}
+    order = order_of(summary_of(scores), "m15", "final")
+    classes = curve_classes(order)
+    assert len({look.split()[0] for look in classes.values()}) == 9
+    assert classes["m15"].startswith("s0")
+    assert [name for name, look in classes.items() if look.startswith("pale")] == order[8:]

@@ -12,11 +12,10 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from markupsafe import escape
+from test_commands import invoke
 
 import fedsim
-from fedsim.cli import cli
 from fedsim.cli.options import SCREENS
 from fedsim.disk.tables import read_table
 from fedsim.report import page
@@ -246,7 +245,7 @@ def test_the_page_is_opened_where_there_is_a_browser(out, tmp_path, monkeypatch)
             monkeypatch.setenv(name, screen)
         launched = []
         monkeypatch.setattr(click, "launch", lambda *shown: launched.extend(shown) or status)
-        done = CliRunner().invoke(cli, ["report", str(out), "--out", str(path), "--open"])
+        done = invoke("report", out, "--out", path, "--open")
         assert done.exit_code == 0 and path.is_file()
         assert done.stderr == ("" if is_shown else f"{path}: open it in a browser\n")
         assert launched == ([str(path)] if screen else [])

@@ -9,8 +9,6 @@ import pytest
 from fedsim.report import derived, figures
 from fedsim.report.context import context_of
 from fedsim.report.figures import marks
-from fedsim.report.figures.curves import pages_of_curves
-from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
 from fedsim.study.price import axis_of
 from fedsim.study.words import variation_in_words
@@ -106,7 +104,7 @@ def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
 def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
     variants = [f"fleet.malicious={i}" for i in range(count)]
     frame = rounds(["a", "b"], variants, seeds=1, last=3)
-    drawn = pages_of_curves(frame, context_of(SCENARIO, order=["a", "b"]))
+    drawn = figures.pages_of_curves(frame, context_of(SCENARIO, order=["a", "b"]))
     assert len(drawn) == pages and sum(len(figure.axes) for figure in drawn) == count
     for figure in drawn:
         assert figure.get_figwidth() == WIDE and figure.get_figheight() <= HIGH + 0.2
@@ -122,7 +120,7 @@ def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
 def test_differences_of_many_variations_fit_pages():
     means = {name: [0.5] * 3 for name in MANY}
     rows = table(means, values=SHARES[:3], difference=0.1, ci_low=0, ci_high=0.2, p_adjusted=1.0)
-    pages = pages_of_differences(rows, context_of(SCENARIO, order=MANY[::-1]))
+    pages = figures.pages_of_differences(rows, context_of(SCENARIO, order=MANY[::-1]))
     assert [len(figure.axes) for figure in pages] == [2, 1]
     for figure in pages:
         assert figure.get_figheight() <= HIGH

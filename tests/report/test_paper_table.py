@@ -1,4 +1,4 @@
-"""The table that a paper shows: what stands in it, in which order, and that LaTeX takes it."""
+"""The table that a paper shows: what stands in it, and that LaTeX takes it."""
 
 import os
 import re
@@ -9,9 +9,7 @@ import pytest
 from conftest import if_tex
 
 from fedsim.disk.tables import read_table
-from fedsim.report import tables
 from fedsim.report.paper_table import paper_table
-from fedsim.report.ranking import order_of
 from fedsim.runs.export import exported
 from fedsim.study.pairing import against
 from fedsim.study.regression import mean_errors
@@ -92,28 +90,6 @@ def test_numbers_are_those_of_the_runs_aligned_on_the_point_and_the_best_is_bold
         assert spread == f"\\,$\\pm$\\,{np.std(values, ddof=1):.3f}"
         assert name.replace("\\_", "_").replace("\\textbar{}", "|") == method
     assert ["\\bfseries" in row[1] for row in lines] == [True] + [False] * 4
-
-
-def test_the_baseline_is_first_and_then_the_best_as_on_the_terminal(root):
-    assert order_of(summary(LONG), "median", "final") == ["median", *LONG[:-1]]
-    losses = [{**row, "metric": "test_loss"} for row in summary(LONG)]
-    assert order_of(losses, None, "final") == LONG[::-1]
-    folder = root / "reports/optimisers"
-    kept = read_table(folder, "summary")
-    means = kept.groupby("method")["mean_last_k"].mean().drop("fedavg")
-    order = ["fedavg", *means.sort_values(ascending=False).index]
-    frame = tables.for_paper(kept, read_table(folder, "compare"), "mean_last_k")
-    lines = tables.markdown(frame).split("\n")
-    assert [line.split(" | ")[0].strip("| ") for line in lines][2:-1] == order
-    rows = body(exported(folder, None, "latex").decode())
-    assert [row[0].replace("\\_", "_") for row in rows][1:] == order
-
-
-def test_over_variations_methods_stand_by_their_mean_rank():
-    rows = summary(["a", "b", "c"], ["x=1"])
-    rows += summary(["b", "c", "a"], ["x=2"])
-    rows += summary(["c", "b", "a"], ["x=3"])
-    assert order_of(rows, None, "final") == ["b", "c", "a"]  # ranks 2 1 2, 3 2 1, 1 3 3
 
 
 def test_what_cannot_be_told_from_the_best_has_a_dagger_and_few_seeds_have_none():

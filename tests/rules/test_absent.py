@@ -6,19 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from building import built
 from by_hand import machines_of
 from cohorts import cohort_of, context_of
 from test_codecs import SIZES, D, quadratics, trained
 
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Clients, Population
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.machines import Machines
 from fedsim.fleet.shares import shares
-from fedsim.scenario import read
 
 
 @pytest.mark.long
@@ -71,9 +69,8 @@ REFUSED = [
 @pytest.mark.parametrize(("sections", "said"), REFUSED)
 def test_what_cannot_be_is_refused_in_one_line(sections, said):
     data = {"kind": "digits", "clients": 40}
-    scenario = read({"name": "x", "data": data, "model": "logistic", "cohort": "all", **sections})
-    with numerics(scenario), pytest.raises(ScenarioError) as error:
-        build(scenario)
+    with pytest.raises(ScenarioError) as error:
+        built({"name": "x", "data": data, "model": "logistic", "cohort": "all", **sections})
     assert said in str(error.value) and len(str(error.value).splitlines()) == 1
 
 

@@ -9,11 +9,9 @@ import io
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from conftest import ROOT, if_all_installed
+from conftest import ROOT, if_all_installed, own_kinds_of
 
 from fedsim.cli import cli
-from fedsim.compose import FAMILIES
-from fedsim.kinds.shipped import home_of
 from fedsim.scenario.explain import explanations
 from fedsim.scenario.guide import MEASURED, guide
 from fedsim.study.statistics import half_width_of
@@ -63,7 +61,7 @@ def test_what_a_line_rests_on_is_what_a_kept_run_shows(claim):
 def test_every_rule_of_ours_has_a_line_and_the_command_prints_it():
     (explained,) = explanations("rules")
     entries = explained["entries"]
-    assert set(entries) == {name for name, f in FAMILIES["rule"].items() if home_of(f) is not None}
+    assert entries.keys() == own_kinds_of("rule").keys()
     assert all("resists" in text and "costs" in text for text in entries.values())
     assert "is given f" in entries["krum"] and "is given" not in entries["median"]
     assert "keeps" in entries["median"]

@@ -8,15 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import yaml
+from building import built
 from click.testing import CliRunner
 
 from fedsim import run
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
 from fedsim.assemble.temporary import traced_bytes
 from fedsim.cli import cli
-from fedsim.scenario import read
 
 SMALL = {
     "name": "small",
@@ -64,10 +62,9 @@ def test_the_forecast_prints_sizes_and_the_first_loss(tmp_path):
 
 @pytest.mark.long
 def test_the_programs_of_a_small_run_are_counted_and_not_compiled():
-    with numerics(read(SMALL)) as devices, jax.log_compiles():
-        experiment = build(read(SMALL), devices=devices[:1])
-        with TestCase().assertLogs("jax") as logged:
-            predicted = forecast(experiment)
+    experiment = built(SMALL)
+    with jax.log_compiles(), TestCase().assertLogs("jax") as logged:
+        predicted = forecast(experiment)
     printed = "".join(logged.output)
     assert "Finished tracing" in printed and "Finished XLA compilation" not in printed
     assert predicted["memory"]["temporary"] > 0

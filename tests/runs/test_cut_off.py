@@ -1,34 +1,23 @@
 """A comparison that is cut off anywhere: its tables and its page show what was committed."""
 
 import itertools
-import json
-import random
 import warnings
 
 import jax
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import sampled
 from directories import tiny
+from made_up_logs import ENDED, ROUNDS, write_log
 
-from fedsim.disk.checkpoint import Snapshot
 from fedsim.errors import DirectoryError
 from fedsim.runs import derive, directory
-from fedsim.runs.commits import LOG
-from fedsim.runs.derive import rebuild
 from fedsim.runs.export import exported
-from fedsim.runs.filenames import label_of, names_of, run_files_of
-from fedsim.runs.journal import Journal
 from fedsim.runs.record import record_of_comparison
-from fedsim.runs.unfinished import axes_of
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
-from fedsim.study.summary import summarise
 
-ROUNDS = 2
 TABLES = {"rounds.csv", "timing.csv", "clients.csv", "partition.csv", "summary.csv", "compare.csv"}
-ENDED = ROUNDS + 2  # of a log: rows of the rounds 0, 1 and 2, then the tables of the end
 METHODS = ["fedavg", "median"]
 TUNE = {"client.lr": [0.1, 0.3]}
 VARY = {"fleet.malicious": [0, 0.2]}
@@ -48,58 +37,13 @@ SCENARIO = tiny(rounds=ROUNDS, data=DATA, evaluate={"every": 1, "target": 0.5})
 del SCENARIO["method"]
 
 
-# ------------------------------------------------------------------------------------- made-up logs
-
-
-def log_of(who, seed):
-    """The rows of a run by table, as it would have written them, with made-up numbers."""
-    rng = random.Random(f"{who} {seed}")
-    first = {**who, "seed": seed}
-    rounds, timing = [], []
-    for r in range(ROUNDS + 1):
-        loss = rng.random() if r else None
-        scores = {"train_loss": loss, "test_loss": rng.random(), "test_accuracy": rng.random()}
-        sent = {"virtual_seconds": float(r), "bytes_up": 100 * r, "bytes_down": 100 * r}
-        rounds.append({**first, "round": r, **sent, **scores, "validation_accuracy": rng.random()})
-        seconds = {"wall_seconds": r + 1.0, "compile_seconds": 0.5}
-        timing.append({**first, "round": r, **seconds, "steps_per_second": 9.0})
-    counts = {"samples": [5, 7], "rounds_joined": [1, 2]}
-    clients = {"client": [0, 1], **counts, "global_accuracy": [0.5, 0.6]}
-    partition = {"seed": seed, "client": [0, 1], "label": [0, 1], "samples": [5, 7]}
-    end = {**first, **summarise(rounds, "test_accuracy", 10, 0.5, "done", "")}
-    ends = {"summary": end, "clients": {**first, **clients}, "partition": partition}
-    return rounds, timing, ends
-
-
-def write_log(path, who, seed, entries):
-    """The journal of a run up to this many entries, with half a line after the last commit."""
-    if not entries:
-        return
-    rounds, timing, ends = log_of(who, seed)
-    folder = run_files_of(path, directory.read_record(path)).folder(label_of(who), seed)
-    folder.mkdir(parents=True)
-    journal = Journal(folder, {})
-    rows = min(entries, ROUNDS + 1)
-    journal.add("rounds", *rounds[:rows])
-    journal.add("timing", *timing[:rows])
-    journal.mark()
-    for table, row in ends.items() if entries == ENDED else ():
-        journal.add(table, row)
-    status = "done" if entries == ENDED else "running"
-    journal.commit(Snapshot({"round": rows - 1, "status": status}, {"server": np.zeros(2)}), [])
-    with (folder / LOG).open("ab") as log:
-        log.write(json.dumps(["rounds", rounds[-1]]).encode()[:40])
-
-
 def cut_off(name, path):
     """The directory of a comparison that has just begun -> its runs."""
     methods, vary, tune = DESIGNS[name]
     design = design_of(read(SCENARIO), methods, vary, tune)
     path.mkdir()
-    names = names_of(label_of(cell.key_columns) for cell in design.cells)
     record = record_of_comparison(design, jax.devices(), supplied=[])
-    record = {**record, "names": names, "started": "2026-11-29T12:00:00Z"}
-    directory.write_record(path, record)
+    directory.write_record(path, {**record, "names": {}, "started": "2026-11-29T12:00:00Z"})
     return [(cell.key_columns, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
 
 
@@ -129,7 +73,7 @@ def test_any_committed_prefix_has_tables_and_a_page(name, number, tmp_path, draw
     for (who, seed), entries in zip(runs, cuts, strict=True):
         write_log(path, who, seed, entries)
 
-    names = rebuild(path)
+    names = derive.rebuild(path)
     assert TABLES | {"report.html"} <= {*names} and all((path / name).is_file() for name in names)
     record = directory.sound_record(path)
     assert record["status"] == "interrupted" and record["unfinished"]["files"] == names
@@ -141,7 +85,7 @@ def test_any_committed_prefix_has_tables_and_a_page(name, number, tmp_path, draw
     unfinished = sum(0 < cut < ENDED for cut in cuts)  # a column without any value is not written
     assert ("status" in summary and (summary["status"] == "unfinished").sum()) == unfinished
     ended = {who["method"] for (who, _), cut in zip(runs, cuts, strict=True) if cut == ENDED}
-    compared = set() if axes_of(record)[1] else ended
+    compared = set() if any("tuned" in who for who, _ in runs) else ended
     assert {*pd.read_csv(path / "compare.csv")["method"]} == compared
 
 
@@ -150,7 +94,7 @@ def test_tables_remain_when_a_page_cannot_be_made(tmp_path, monkeypatch):
     write_log(tmp_path / "run", who, seed, 2)
     monkeypatch.setattr(derive, "derived_files", lambda *_: {}["a column that is not there"])
     with pytest.raises(DirectoryError, match="KeyError"):
-        rebuild(tmp_path / "run")
+        derive.rebuild(tmp_path / "run")
     assert len(pd.read_csv(tmp_path / "run/rounds.csv")) == 2
     assert directory.sound_record(tmp_path / "run")["unfinished"]["files"] == sorted(
         path.name for path in (tmp_path / "run").glob("*.csv")
@@ -168,12 +112,3 @@ def test_the_export_mixes_no_settings_and_is_refused_before_the_first_row(tmp_pa
     with pytest.warns(UserWarning, match="unfinished"):
         table = exported(tmp_path / "run", None, "latex").decode()
     assert table.count("client.lr=0.1") == table.count("client.lr=0.3") == len(METHODS)
-
-
-def test_axes_are_those_of_all_configurations():
-    cells = [
-        {"method": "fedavg", "variant": "a=1", "a": 1},
-        {"method": "p", "variant": "a=1", "a": 1, "tuned": "b=2", "b": 2},
-    ]
-    assert axes_of({"cells": cells}) == axes_of({"cells": cells[::-1]}) == (["a"], ["b"])
-    assert axes_of({"cells": [{"method": "fedavg"}]}) == axes_of({}) == ([], [])

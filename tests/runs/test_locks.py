@@ -1,9 +1,11 @@
-"""A directory that is renamed or replaced while a run holds it: others' files are left alone."""
+"""A lock holds its directory, renamed, replaced or unreadable; others' files are left alone."""
 
+import fcntl
 import os
 import re
 import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from fedsim.cli.entry import every_command
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
 from fedsim.runs.directory import open_run_directory
-from fedsim.runs.lock import LOCK, held
+from fedsim.runs.lock import LOCK, demand_free, held
 
 
 def test_a_lock_is_freed_in_a_renamed_directory(tmp_path):
@@ -206,3 +208,22 @@ def test_a_run_whose_directory_is_removed_ends_with_one_line(tmp_path):
     assert errors.startswith("fedsim: error: ") and errors.count("\n") == 1, errors
     assert str(out) in errors
     assert re.search("was renamed or replaced while this run|No such file or directory", errors)
+
+
+HOLDERS = {
+    b"": "by another process",
+    b"3": "by another process",
+    b'{"host": "x", "pid": 7, "since": "then"}': "by process 7 on another machine since then",
+}
+
+
+@pytest.mark.parametrize("content", HOLDERS)
+def test_an_unreadable_lock_is_still_held(content, tmp_path, monkeypatch):
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    (tmp_path / LOCK).write_bytes(content)
+    with (tmp_path / LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(LockedError, match=f"in use {HOLDERS[content]}; wait"):
+            demand_free(tmp_path)
+    assert len(waits) == (0 if content else 20)

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+import os
 import shutil
 import warnings
 
@@ -123,6 +124,12 @@ def test_every_entry_that_is_read_is_required(form, kind, made):
     assert malformed(changed(record, ("scenario", "seeds"), [0, True])) == ["scenario.seeds[1]"]
     for folder in ("../elsewhere", "", "a/b", "a" * 256):
         assert malformed({**record, "names": {"fedavg": folder}}) == ["names.fedavg"]
+
+
+def test_a_record_must_be_a_file(tmp_path):
+    os.mkfifo(tmp_path / directory.RECORD)
+    with pytest.raises(DirectoryError, match="is not a regular file"):
+        directory.read_record(tmp_path)
 
 
 # ------------------------------------------------------------------------ files that lead elsewhere

@@ -1,10 +1,9 @@
 """A comparison resolves the keys that depend on samples, as a single run does."""
 
 import pytest
+from building import built
 from conftest import shipped
 
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.report.page.setting import setting
 from fedsim.runs.resolve import resolve_design
 from fedsim.runs.sweep import cached_partition
@@ -82,8 +81,6 @@ def test_every_shipped_scenario_is_resolved_like_a_single_run(path):
     alone = scenario._replace(spec=scenario.spec.model_copy(update={"compare": Compare()}))
     design = design_of(alone, ["fedavg"])
     scenario_values = resolve_design(design, cached_partition()).scenario.resolved()
-    cell = design.cells[0].scenario
-    with numerics(cell) as devices:
-        expected = build(cell, devices=devices).scenario.resolved()
+    expected = built(design.cells[0].scenario).scenario.resolved()
     for section in ("data", "model"):
         assert scenario_values[section] == expected[section]

@@ -13,6 +13,7 @@ import hostile.images
 import hostile.scenarios
 import hostile.tables  # noqa: F401 (importing them registers attacks)
 import pytest
+from building import built
 from click.testing import CliRunner
 from conftest import if_all_installed
 from hostile.book import Mistake, mistakes
@@ -21,13 +22,10 @@ from hostile.planted import PLANTED, SCENARIO
 from hostile.registry import ATTACKS, canary
 
 import fedsim
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.cli import cli
 from fedsim.errors import CheckpointError, DataError, DirectoryError, LockedError, ScenarioError
 from fedsim.machine import memory_now
 from fedsim.runs.describe_data import describe
-from fedsim.scenario import read
 
 MISTAKES = mistakes()
 OURS = (ScenarioError, DataError, DirectoryError, LockedError, CheckpointError)
@@ -40,9 +38,7 @@ def said(mistake: Mistake, folder: Path) -> list[str]:
     (study / "wages.csv").write_text("age,wage\n30,1.5\n40,2.5\n50,2.0\n")
     (study / "s.yaml").write_bytes(mistake.content)
     try:
-        scenario = read(study / "s.yaml", mistake.edits)
-        with numerics(scenario) as devices:
-            build(scenario, devices=devices[:1])
+        built(study / "s.yaml", *mistake.edits)
     except (ScenarioError, DataError) as error:
         return str(error).replace(f"{study}/", "").replace(str(study), "FOLDER").splitlines()
     return []

@@ -2,24 +2,20 @@
 
 import inspect
 
-import pytest
 import yaml
+from click.testing import CliRunner
 from conftest import if_all_installed
 from test_guesses import flags
 
-from fedsim.cli.catalogue import NOT_KINDS
+from fedsim.cli import cli
 from fedsim.cli.entry import asked, every_command
 from fedsim.compose import ALIASES, FAMILIES
-from fedsim.errors import ScenarioError
-from fedsim.scenario import read
 from fedsim.scenario.annotations import annotation_of, literal_words
-from fedsim.scenario.catalogue import family_named
-from fedsim.scenario.explain import explanations, names
-from fedsim.scenario.guesses import in_words, row_of
+from fedsim.scenario.explain import names
 from fedsim.scenario.keys import keys_at
 from fedsim.scenario.shorthand import call_of
 from fedsim.spelling import plain
-from fedsim.synonyms import Synonym, synonyms
+from fedsim.synonyms import synonyms
 
 pytestmark = if_all_installed  # they are about all kinds and keys
 
@@ -54,10 +50,7 @@ def test_no_synonym_is_listed_twice_and_the_target_of_each_exists():
 
 
 def is_answered(line: str) -> bool:
-    command, _, name = line.partition(" ")
-    if command == "list":
-        return not name or bool(family_named(name)) or name in NOT_KINDS
-    return bool(explanations(name, options=dict.fromkeys([name.replace("_", "-")], "")))
+    return CliRunner().invoke(cli, line.split()).exit_code == 0
 
 
 def parameters(factory) -> list[str]:
@@ -81,15 +74,3 @@ def is_link(text: str, family: str) -> bool:
         if not any(given <= set(parameters(factory)) for factory in factories):
             return False
     return True
-
-
-def test_a_synonym_gives_way_to_a_kind_of_its_name(monkeypatch):
-    row = row_of("fedphp", "kind")
-    assert "nearest: ditto" in in_words(row, "fedphp")
-    monkeypatch.setitem(FAMILIES["client"], "fedphp", FAMILIES["client"]["fedper"])
-    belongs = "a client, which belongs in client"
-    assert in_words(row, "fedphp") == f"fedphp is {belongs}: fedsim explain fedphp"
-    with pytest.raises(ScenarioError, match=f"that is {belongs}"):
-        read({"name": "x", "data": "digits", "server": ["fedphp"]})
-    waits = Synonym("dp", "absent", "clip", "", once=("fedper",))
-    assert in_words(waits, "dp").startswith("fedper is a method")

@@ -1,7 +1,6 @@
-"""`fedsim data describe`: every format is recognised, counted, and read by the printed section."""
+"""`fedsim data describe`: every form is told, counted, and read by the printed section."""
 
 import json
-import os
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pytest
 import yaml
 from click.testing import CliRunner
-from conftest import own_kinds_of
 from encoded import FORM, classes, encoded, image_column, parquets, saved_splits, typed
 from leaf_sets import written as leaf_written
 from test_image_files import binary, mnist, records
@@ -21,7 +19,6 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
 from fedsim.sources import sha256_of_data
-from fedsim.sources.formats import FORMATS, kind_of
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (40, 8, 8), np.uint8)
@@ -175,111 +172,6 @@ def test_texts_are_told_how_they_are_read(tmp_path):
     assert any("{kind: text, path: " in note for note in describe(str(path))["notes"])
 
 
-def summary(path, *edits) -> tuple[dict, dict]:
-    told = describe(str(path), edits)
-    assert json.loads(json.dumps(told)) == told
-    return told, {column["name"]: column for column in told["summary"]}
-
-
-def counts(column: dict) -> list:
-    return [column[key] for key in ("type", "blanks", "distinct", "least", "most")]
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_the_columns_of_a_table_are_summarised(tmp_path, form):
-    cells = {
-        "whole": [3, -1, 3, 2],
-        "share": [0.5, None, 1.5, 0.25],
-        "seen": ["2024-05-01", "2024-05-03T06:00", None, "2023-01-01"],
-        "word": ["b", "a", None, "b"],
-        "none": [None] * 4,
-        "y": [0, 1, 0, 1],
-    }
-    if form == "parquet":
-        cells["seen"] = pd.to_datetime(cells["seen"], format="ISO8601")
-    getattr(pd.DataFrame(cells), f"to_{form}")(tmp_path / f"t.{form}", index=False)
-    told, columns = summary(tmp_path / f"t.{form}", "drop=[none]", "dates=ordinal")
-    assert told["problems"] == [] and told["rows"] == 4 and told["missing"]["share"] == 1
-    assert {name: counts(column) for name, column in columns.items()} == {
-        "whole": ["whole numbers", 0, 3, -1, 3],
-        "share": ["numbers", 1, 3, 0.25, 1.5],
-        "seen": ["dates", 1, 3, "2023-01-01", "2024-05-03T06:00:00"],
-        "word": ["text", 1, 2, "a", "b"],
-        "none": ["blank", 4, 0, None, None],
-        "y": ["whole numbers", 0, 2, 0, 1],
-    }
-
-
-def test_a_named_index_of_a_frame_is_a_column(tmp_path):
-    table = pd.DataFrame({"a": [1, 2, 3], "y": [0, 1, 0]}, pd.Index([5, 6, 7], name="row"))
-    table.to_parquet(tmp_path / "t.parquet")
-    assert list(summary(tmp_path / "t.parquet")[1]) == ["a", "y", "row"]
-
-
-def of_targets(*targets) -> str:
-    return "a,y\n" + "".join(f"1,{target}\n" for target in targets)
-
-
-WORDS = "a,b,y\nx,1,0\n1,x,0\n2,2,1\n3,3,1\n"
-DAYS, IDS = ["2024-05-01", "2024-05-02"], [f"u{i}" for i in range(101)]
-UNSOUND = {  # what it is -> the table, and how each line about it starts
-    "two columns": (WORDS, "row 2, column 'a': 'x' is not", "row 3, column 'b': 'x' is not"),
-    "huge numbers": (f"a,y\n{'9' * 400},0\n1,1\n", "row 2, column 'a': inf cannot be a feature"),
-    "no rows": (of_targets(), "no samples"),
-    "a timestamp": (of_targets(1714521600), "column 'y': one whole number up to 1,714,521,600 as "),
-    "dates": (of_targets(*DAYS), "column 'y': 2 different texts as classes of 2 samples: dates,"),
-    "ids": (of_targets(*range(101)), "column 'y': 101 different whole numbers up to 100 as "),
-    "ids in text": (of_targets(*IDS), "column 'y': 101 different texts as classes of "),
-}
-
-
-@pytest.mark.parametrize("title", UNSOUND)
-def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
-    """One line for each column that is wrong, what its columns hold all the same, and success."""
-    content, *problems = UNSOUND[title]
-    (tmp_path / "t.csv").write_text(content)
-    told, columns = summary(tmp_path / "t.csv")
-    for line, start in zip(told["problems"], problems, strict=True):
-        assert line.startswith(start)
-    assert len(columns) >= 1 and told["shape"] is None and told["data"]["kind"] == "csv"
-    done = CliRunner().invoke(cli, ["data", "describe", str(tmp_path / "t.csv")])
-    assert done.exit_code == 0, done.output
-    assert all(line.isprintable() for line in done.output.splitlines()), done.output
-    printed = " ".join(done.output.split())  # on lines of the terminal's width
-    assert all(line in printed for line in told["problems"])
-    with pytest.raises(DataError):  # it is refused when it is to be trained on
-        federation_of(told["data"])
-
-
-def test_decimal_commas_are_told_and_the_key_reads_them(tmp_path):
-    (tmp_path / "t.csv").write_text("a;b;wage\n1,5;x;1,25\n2;y;-3,5\n;x;2\n3,25;y;1\n")
-    (line, *_) = summary(tmp_path / "t.csv", "target=wage")[0]["problems"]
-    assert line.startswith("column 'a': '1,5' has a decimal comma")
-    told, columns = summary(tmp_path / "t.csv", "target=wage", "decimal=','")
-    assert counts(columns["a"]) == ["numbers", 1, 3, 1.5, 3.25] and told["target"]["least"] == -3.5
-
-
-SUSPECT = {
-    "number": (RNG.permutation(40) + 500, "has another whole number in each of 40 rows, as ids"),
-    "name": ([f"p{row}" for row in range(40)], "has another text in each of 40 rows, as ids have"),
-    "price": (["$1.23", "$4", "7"] * 13 + ["1"], "holds numbers with signs or separators ('$1.23'"),
-    "rate": (["4.2%", "3%"] * 20, "holds numbers with signs or separators ('4.2%'), which are rea"),
-    "age": (20 + np.arange(40) % 30, ""),
-    "tag": ([f"{row % 9}cm" for row in range(40)], ""),
-}
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_columns_that_may_be_no_features_are_told_with_the_key(form, tmp_path):
-    table = pd.DataFrame({name: cells for name, (cells, _) in SUSPECT.items()} | {"y": LABELS})
-    getattr(table, f"to_{form}")(tmp_path / f"t.{form}", index=False)
-    notes = describe(str(tmp_path / f"t.{form}"))["notes"]
-    lines = [line for line in notes if line.startswith("column")]
-    told = {name: said for name, (_, said) in SUSPECT.items() if said}
-    for line, (name, said) in zip(lines, told.items(), strict=True):
-        assert line.startswith(f"column {name!r} {said}") and line.endswith(f"drop: [{name!r}]")
-
-
 def test_keys_are_set_as_in_a_scenario(tmp_path):
     path = made("csv", tmp_path)
     told = describe(path, ["target=age", "data.drop=[Label]", "clients=7"])
@@ -320,64 +212,8 @@ def test_a_table_with_images_is_a_set(tmp_path):
     assert [column["name"] for column in told["summary"]] == ["label"]
 
 
-def test_every_kind_of_file_has_a_row():
-    rows = {row.kind for row in FORMATS}
-    own = own_kinds_of("dataset").items()
-    assert {kind for kind, make in own if "path" in make.__annotations__} <= rows
-
-
 def test_who_has_no_such_file_is_told_where_it_comes_from():
     with pytest.raises(ScenarioError) as error:
         federation_of({"kind": "medmnist", "path": "none"})
     path, where = str(error.value).splitlines()
     assert "there is no file 'none'" in path and "zenodo.org" in where and len(where) <= 300
-
-
-OTHER = {
-    "w.pkl": "is pickled and could run anything; save its arrays: np.savez",
-    "w.npy": "is a single array; save features and labels together",
-    "cifar-10-python.tar.gz": "is packed; unpack it and describe its folder",
-    "t.xls": r"is a spreadsheet of another format; save it as \.xlsx, or as CSV",
-    "data_batch_1": "pickled CIFAR-10, which could run anything; download the binary version, "
-    "cifar-10-binary.tar.gz",
-    "train-images-idx3-ubyte.gz": "is a file of a set of kind idx; describe its folder",
-    "data-00000-of-00001.arrow": "is a file of a set of kind huggingface; describe its folder",
-    "notes.docx": "unknown data format; known are medmnist .*, imagefolder",
-}
-
-
-@pytest.mark.parametrize("name", OTHER)
-def test_other_files_get_a_line(tmp_path, name):
-    (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(DataError, match=OTHER[name]) as error:
-        describe(str(tmp_path / name))
-    assert len(error.value.lines) == 1
-
-
-def test_a_file_of_leaf_is_a_part_of_its_folder(tmp_path):
-    (path,) = (as_leaf(tmp_path) / "train").glob("*.json")
-    said = r"is a file of a set of kind leaf; describe its folder, .*/train"
-    with pytest.raises(DataError, match=said):
-        describe(str(path))
-    as_folders(tmp_path)
-    for path in tmp_path.glob("*/*.json"):
-        path.write_text('{"categories": 4}')
-    assert kind_of(str(tmp_path)) == "imagefolder"  # JSON that describes images
-
-
-def test_other_folders_get_a_line(tmp_path):
-    with pytest.raises(DataError, match="unknown data format"):
-        kind_of(str(tmp_path))
-    for name in ("data_batch_1", "batches.meta", "test_batch"):
-        (tmp_path / name).write_bytes(b"\x80")
-    said = r"pickled and could run anything; unpack cifar-10-binary\.tar\.gz"
-    with pytest.raises(DataError, match=said):
-        describe(str(tmp_path))
-    (tmp_path / "out").symlink_to("/etc/passwd")
-    with pytest.raises(DataError, match="'out' is a link that leads out of the folder"):
-        kind_of(str(tmp_path))
-    os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(DataError, match=r"pipe\.csv: not a regular file"):
-        describe(str(tmp_path / "pipe.csv"))
-    with pytest.raises(FileNotFoundError):
-        describe(str(tmp_path / "nothing"))

@@ -10,6 +10,7 @@ from fedsim.scenario import read
 from fedsim.sources import (
     csv,
     digits,
+    fcube,
     gaussian_blobs,
     leaf_synthetic,
     linear_regression,
@@ -128,6 +129,19 @@ def test_the_generator_takes_the_seed_of_the_data_and_not_of_the_run():
 
     assert np.array_equal(of_seed(2, 0), of_seed(2, 1))
     assert not np.array_equal(of_seed(2, 0)[:5], of_seed(0, 0)[:5])
+
+
+def test_fcube_has_two_opposite_octants_per_client():
+    arrays = fcube()
+    assert arrays.x.shape == (4000, 3) and arrays.x_test.shape == (1000, 3)
+    assert np.abs(arrays.x).max() <= 1
+    signs = [set(map(tuple, np.sign(arrays.x[arrays.client == k]).astype(int))) for k in range(4)]
+    assert signs == [{(1, a, b), (-1, -a, -b)} for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
+    for x, y in ((arrays.x, arrays.y), (arrays.x_test, arrays.y_test)):
+        assert np.array_equal(y, (x[:, 0] < 0).astype(int))
+    assert all(np.bincount(arrays.y[arrays.client == k]).tolist() == [500, 500] for k in range(4))
+    _, f = federation({"kind": "fcube", "samples": 10, "test_samples": 0})
+    assert f.N == 4 and len(f.test.x) == 8 and np.array_equal(fcube(5, 5, 3).x, fcube(5, 5, 3).x)
 
 
 # -------------------------------------------------------------------------------------------- files

@@ -9,7 +9,6 @@ from fedsim.scenario.sections import Search
 from fedsim.study.grid import design_of
 from fedsim.study.halving import Bracket, brackets, brackets_of
 from fedsim.study.promotion import RungScore, last_rounds, planned_rounds, promoted
-from fedsim.study.tuning import Trial, sensitivity, tuned
 
 DRAWN = {"tune": {"client.lr": "log(1e-3, 1)"}, "budget": 16}
 
@@ -156,24 +155,3 @@ def test_a_search_that_cannot_be_is_refused_in_one_line(why, compare, text):
     assert text in str(refusal.value), why
     assert "compare.search" in str(refusal.value)
     assert "\n" not in str(refusal.value)
-
-
-def trial(value, rung, last):
-    """A setting with its score after a round, the last one of its runs."""
-    row = {"seed": 0, "round": rung, "validation_accuracy": last}
-    end = {"seed": 0, "metric": "test_accuracy", "final": last, "diverged": 0, "status": "done"}
-    keys = {"method": "m", "tuned": f"mu={value}", "mu": value}
-    timing = {"seed": 0, "local_steps": 10 * rung}
-    return Trial(keys, [row], [end], [timing], rung=rung, bracket=0)
-
-
-def test_the_chosen_setting_is_one_that_was_played_to_the_end():
-    trials = [trial(0.1, 1, 0.99), trial(0.2, 2, 0.5), trial(0.3, 4, 0.8)]
-    best, rows = tuned(trials, "test_accuracy", "final")
-    assert best == 2
-    assert [(row["rung"], row["chosen"]) for row in rows] == [(1, 0), (2, 0), (4, 1)]
-    assert {row["bracket"] for row in rows} == {0}
-    assert {row["best_seeds"] for row in rows} == {None}  # scores of other rounds do not compare
-    of_method = sensitivity({"method": "m"}, rows)
-    assert (of_method["trials"], of_method["tuning_steps"]) == (3, 70)
-    assert of_method["sensitivity_low"] is None

@@ -1,11 +1,15 @@
 """Differences, intervals, chance and standings by hand: small numbers, infinite scores."""
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from compared import BASE, BETTER, LEVEL, rows_of
 
 from fedsim.study import pairing, standings, statistics
 from fedsim.study.breakdown import breakdown_point
+from fedsim.study.guessing import chance_levels
 
 
 def test_an_interval_needs_two_finite_values():
@@ -35,6 +39,24 @@ def test_how_small_p_can_be_and_how_many_seeds_that_takes():
     as_large = np.abs(signs @ d) >= d.sum()
     assert statistics.sign_flip(d) == (as_large.sum() + 1) / 65_537
     assert [standings.too_few(seeds, tests=1) for seeds in (5, 6)] == [True, False]
+
+
+@pytest.mark.parametrize("tests", [1, 2, 7])
+def test_the_seeds_that_are_said_to_be_enough_are_enough(tests):
+    text = standings.few_seeds(2, tests)
+    enough = int(re.search(r", (\d+) would do", text)[1])
+    assert standings.few_seeds(enough, tests) == "" and standings.too_few(enough - 1, tests)
+
+
+def test_chance_is_the_share_of_the_most_frequent_label():
+    labels = {"client": ["A", "A", "B"], "label": ["cat", "dog", "dog"], "samples": [4, 2, 4]}
+    table = pd.DataFrame(labels)
+    assert chance_levels(table, "test_accuracy") == {"": 0.6}
+    assert chance_levels(table, "test_loss") == {}
+    for unknown in (table.assign(label=None), None):
+        assert chance_levels(unknown, "test_accuracy") == {}
+    varied = table.assign(variant=["x", "x", "y"])
+    assert chance_levels(varied, "test_accuracy") == {"x": 4 / 6, "y": 1.0}
 
 
 @pytest.mark.parametrize(

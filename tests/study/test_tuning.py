@@ -1,19 +1,13 @@
-"""Settings that are tried with one method alone, and remarks on choices at the edge of a grid."""
+"""Settings of a method: which are tried, by lists, ranges and files, and what is refused."""
 
-import math
-
-import numpy as np
 import pytest
 
 import fedsim
 from fedsim.errors import ScenarioError
+from fedsim.report.page.setting import setting
 from fedsim.scenario import read
-from fedsim.scenario.ranges import Range
-from fedsim.study.edges import edge_lines, ranges_in
-from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
-from fedsim.study.tuning import Trial, sensitivity, tuned
-from fedsim.study.verdict import verdict
+from fedsim.study.methods import methods_of
 
 SCENARIO = {
     "name": "small",
@@ -22,8 +16,6 @@ SCENARIO = {
     "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5, "validation": 0.2},
     "client": {"lr": 0.1, "batch": 16, "epochs": 1},
 }
-
-
 PROX = "fedprox(mu=tuned)"
 OF_ANY_PATH = {
     "method": "fedprox(mu=0.1|1)",
@@ -116,140 +108,6 @@ def test_settings_of_a_method_are_chosen_on_validation_data():
     without = {**SCENARIO, "data": {**SCENARIO["data"], "validation": 0}}
     with pytest.raises(ScenarioError, match=r"set data.validation=0.1"):
         design_of(read(without), "fedprox(mu=0.1|1)")
-
-
-def row(means, chosen, method="m", **columns):
-    """Rows of `tuning.csv`: values of a path with their validation means."""
-    (path, values), *_ = columns.items()
-    rows = [
-        {"method": method, path: v, "validation_mean": m, "chosen": 0}
-        for v, m in zip(values, means, strict=True)
-    ]
-    rows[chosen]["chosen"] = 1
-    return rows
-
-
-def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
-    falling = row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1])
-    rising = row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])
-    tables = {"compare": [], "summary": [], "tuning": falling}
-    about = verdict(findings_of(tables, "m", scenario={}), ["mu"])
-    assert about.edges == about.lines[1:] == edge_lines(falling, ["mu"], {})
-    (line,) = about.edges
-    assert line == (
-        "m is best with the smallest μ (mu) tried, 0.01 of 0.01, 0.1, 1: try smaller values, too."
-    )
-    (line,) = edge_lines(rising, ["mu"], {})
-    assert "the largest μ (mu)" in line and "try larger values" in line
-    others = [{**r, "method": "n"} for r in falling]
-    (line,) = edge_lines([*falling, *others], ["mu"], {})
-    assert line.startswith("m and n are best with the smallest μ (mu) tried, 0.01 of")
-    (line,) = edge_lines([{**r, "variant": "x=1"} for r in rising], ["mu"], {})
-    assert line.startswith("With x 1: m is best")
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        row([0.8, 0.9, 0.7], 1, mu=[0.01, 0.1, 1]),
-        row([0.8, 0.9], 1, mu=[0.01, 0.1]),  # two values: every choice is an edge
-        row([0.9, 0.8, 0.7], 0, mu=[0, 0.1, 1]),  # nothing lies below 0
-        row([0.9, 0.9, 0.7], 0, mu=[0.01, 0.1, 1]),  # no better than one that is no edge
-        row([0.9, 0.8, 0.7], 0, mu=["a", "b", "c"]),
-        row([0.9, 0.8, 0.7], 0, mu=[True, False, True]),
-        row([None, None, None], 0, mu=[0.01, 0.1, 1]),
-    ],
-)
-def test_a_choice_inside_its_grid_gets_no_remark(rows):
-    assert edge_lines(rows, ["mu", "another"], {}) == []
-
-
-def setting_of(lr):
-    """The key columns of a setting."""
-    return {"method": "m", "tuned": f"client.lr={lr}", "client.lr": lr}
-
-
-def trial(setting, validation, status=None, steps=0):
-    """A setting with its validation scores by seed; without a test score where it has a status."""
-    rounds, summary = [], []
-    for seed, score in enumerate(validation):
-        of_run = status or ("failed" if score is None else None)
-        final = None if of_run else score
-        rounds.append({"seed": seed, "validation_accuracy": score})
-        summary.append({"seed": seed, "final": final, "diverged": 0, "status": of_run})
-    timing = [{"local_steps": 0}, {"local_steps": steps}]
-    return Trial(setting_of(setting), rounds, summary, timing)
-
-
-def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
-    """Its validation score is that of the initial model, here better than the other setting's."""
-    trials = [trial(0.1, [0.9], "not_run"), trial(0.2, [0.4])]
-    best, rows = tuned(trials, "test_accuracy", "final")
-    assert best == 1
-    assert [row["test_mean"] for row in rows] == [None, 0.4]
-
-
-def test_the_seeds_under_which_a_setting_is_the_best_and_the_steps_of_all_trials_are_counted():
-    """The first of ties counts; a trial that failed is never the best, and took no step."""
-    scores = {0.1: [0.5, 0.6, 0.7], 0.2: [0.5, 0.9, 0.6], 0.3: [None, 0.1, 0.8]}
-    trials = [trial(setting, values, steps=700) for setting, values in scores.items()]
-    _, rows = tuned([*trials, Trial(setting_of(3), [], [])], "test_accuracy", "final")
-    assert [row["best_seeds"] for row in rows] == [1, 1, 1, 0]
-    assert [row["local_steps"] for row in rows] == [700, 700, 700, 0]
-    assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 2100
-
-
-def drawn_rows(values, best, method="m"):
-    """Rows of `tuning.csv` of drawn settings, and how many seeds have each as their best."""
-    return [
-        {"method": method, "mu": float(v), "best_seeds": int(b), "validation_mean": 0.5}
-        for v, b in zip(values, best, strict=True)
-    ]
-
-
-def test_a_best_setting_in_an_outer_tenth_of_its_range_in_most_seeds_is_named():
-    """On the range's own scale; of drawn settings, the largest alone is no remark."""
-    compare = {
-        "methods": ["fedavg", {"method": "fedprox(mu=log(1e-3, 1))", "label": "m"}],
-        "tune": {"client.lr": [0.1, 0.3]},
-        "budget": 4,
-    }
-    ranges = ranges_in({"compare": compare})
-    assert ranges == {("m", "method.mu"): Range("log", 0.001, 1.0)}
-    ranges = {("m", "mu"): Range("log", 0.001, 1.0)}
-    values = [0.0019, 0.03, 0.4, 0.6]  # 0.6 is in the upper tenth, of which 0.501 is the end
-    (line,) = edge_lines(drawn_rows(values, [0, 1, 1, 8]), ["mu"], ranges)
-    assert line.startswith("In 8 of 10 seeds, the best μ (mu) of m")
-    assert "in the upper tenth of its range, log(0.001, 1), of 4 settings tried" in line
-    (line,) = edge_lines(drawn_rows(values, [9, 1, 0, 0]), ["mu"], ranges)
-    assert "In 9 of 10 seeds" in line and "lower tenth" in line
-    for best in ([0, 0, 10, 0], [1, 1, 1, 7], [0, 0, 0, 4]):
-        assert edge_lines(drawn_rows(values, best), ["mu"], ranges) == []
-    rows = [{**row, "chosen": False} for row in drawn_rows(values, [1] * 4)]
-    rows[-1] |= {"chosen": True, "validation_mean": 0.6}
-    assert len(edge_lines(rows, ["mu"], {})) == 1
-    assert edge_lines(rows, ["mu"], ranges) == []
-
-
-def test_pure_noise_seldom_has_its_best_settings_in_an_outer_tenth():
-    """Four uniform draws and ten seeds: at one of two ends, by the binomial law, 0.93 %."""
-    expected = 0.0
-    for within in range(1, 4):
-        rest = 4 - within
-        chance = math.comb(4, within) * 0.1**within * 0.9**rest
-        for seeds in (8, 9, 10):
-            of_best = math.comb(10, seeds) * (within / 4) ** seeds * (rest / 4) ** (10 - seeds)
-            expected += 2 * chance * of_best
-    assert expected == pytest.approx(0.0093, abs=1e-4)
-
-    rng = np.random.default_rng(0)
-    repeats = 4000
-    ranges = {("m", "mu"): Range("uniform", 0.0, 1.0)}
-    lines = 0
-    for _ in range(repeats):
-        best = rng.multinomial(10, [0.25] * 4)
-        lines += len(edge_lines(drawn_rows(rng.uniform(size=4), best), [], ranges))
-    assert abs(lines / repeats - expected) < 4 * math.sqrt(expected / repeats)
 
 
 def settings_by_method(compare, **more):
@@ -347,7 +205,26 @@ def test_ranges_of_a_plug_in(tmp_path):
         (tmp_path / f"{name}.py").write_text(text)
         fedsim.enable(str(tmp_path / f"{name}.py"))
     settings = settings_by_method({**compare, "methods": ["pulled_in_right"]})
-    for setting in settings["pulled_in_right"]:
-        assert list(setting) == ["method.pull", "client.lr", "client.epochs"]
+    for tried in settings["pulled_in_right"]:
+        assert list(tried) == ["method.pull", "client.lr", "client.epochs"]
     with pytest.raises(ScenarioError, match="pulled_in_wrong: pull should be a list of values, or"):
         settings_by_method({**compare, "methods": ["pulled_in_wrong"]})
+
+
+def test_a_tuned_method_has_one_label():
+    """What is tried does not change it, so that values can be added; what is chosen is a column."""
+    few, more, other = methods_of("fedadam(lr=0.01|0.03), fedadam(lr=0.01|0.1|1), fedadam(tau=1|2)")
+    assert few.label == more.label == "fedadam(lr=tuned)" and other.label == "fedadam(tau=tuned)"
+    (again,) = methods_of([few.entry])
+    assert again == few and again.grid == {"method.lr": ["0.01", "0.03"]}
+
+
+def test_what_was_run_says_what_was_tuned_and_not_the_rate_that_was_not():
+    compare = {"methods": ["fedavg", "fedadam(lr=0.01|0.03)"], "tune": {"client.lr": [0.05, 0.2]}}
+    scenario = {"name": "tuned", "rounds": 1, "data": {"kind": "digits", "validation": 0.1}}
+    design = design_of(read({**scenario, "client": {"lr": 0.5}, "compare": compare}))
+    record = {"scenario": design.scenario.resolved(), "halves": {"fedadam(lr=tuned)": "sgd → adam"}}
+    steps = dict(setting(record)["steps"])
+    assert steps["client"].startswith("sgd, lr tuned, batch") and "0.5" not in steps["client"]
+    assert steps["methods"][1] == "fedadam(lr=tuned): sgd → adam, lr of 0.01, 0.03"
+    assert steps["tuned"] == "client learning rate (client.lr): 0.05, 0.2"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from by_hand import Numbers, plan_of, speed_of
 from conftest import own_kinds_of
-from test_fleet import machines
+from test_round_outcomes import machines
 
 from fedsim.fields.machines.availability import Moment
 from fedsim.fields.machines.links import Rates

@@ -10,10 +10,6 @@ from test_readme import block
 import fedsim
 from fedsim import ScenarioError
 from fedsim.disk.scores import is_share, larger_is_better, worst
-from fedsim.fields.metrics.figures import figures
-from fedsim.fields.metrics.page import section
-from fedsim.report.context import context_of
-from fedsim.report.page.sources import Source
 from fedsim.runs.result import Result
 
 BLOBS = {"kind": "gaussian_blobs", "samples": 200, "classes": 3, "clients": 6, "client_test": 0.5}
@@ -132,41 +128,6 @@ def test_bits_per_token_are_the_loss_of_tokens(root):
     np.testing.assert_allclose(bits, np.log2(rounds["test_perplexity"]), rtol=1e-5)
     assert (rounds["test_top_k"] >= rounds["test_accuracy"]).all()
     assert rounds["client_bits_per_token_mean"].notna().all()
-
-
-def shown(table):
-    made = section([Source({}, {"confusion": table})], context_of({"name": "m"}))
-    assert made is not None
-    return made.html
-
-
-def share_of_hits(rows):
-    hits = rows.loc[rows["label"] == rows["decision"], "samples"].sum()
-    return hits / rows["samples"].sum()
-
-
-def test_the_confusion_matrix_counts_the_test_samples(measured):
-    table = measured.frames()["confusion"]
-    assert share_of_hits(table) == pytest.approx(measured.rounds["test_accuracy"].iloc[-1])
-    assert "sums over 2 seeds" in shown(pd.concat([table, table.assign(seed=1)]))
-    several = pd.concat([table, table.assign(method="ifca", model=1)])
-    assert "ifca, model 1</figcaption>" in shown(several)
-    ((name, pages),) = figures({"confusion": table}, context_of({"name": "m"}))
-    assert name == "confusion" and len(pages) == 1
-
-
-@pytest.mark.long
-def test_several_models_have_a_matrix_each_and_a_mean_of_their_scores():
-    evaluate = {"metrics": ["auc"], "confusion": True}
-    model = {"kind": "mlp", "hidden": [4]}
-    several = run(method="ifca(clusters=2)", model=model, evaluate=evaluate)
-    table = several.frames()["confusion"]
-    last = several.rounds.iloc[-1]
-    for model, rows in table.groupby("model"):
-        assert share_of_hits(rows) == pytest.approx(last[f"model{model:g}/test_accuracy"])
-    assert set(table["model"]) == set(several.clients["cluster"])
-    of_models = last[["model0/test_auc", "model1/test_auc"]]
-    assert last["test_auc"] == pytest.approx(of_models.mean())
 
 
 def test_a_metric_of_the_users_is_measured(own_kinds):

@@ -1,6 +1,5 @@
-"""What stays with a client: leaves that are never sent, its model, and how it is scored."""
+"""What stays with a client is never sent, and its model is scored with what stayed."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,37 +8,12 @@ from conftest import oracle
 from federations import scenario as of_case
 from federations import softmax
 from test_lanes import ragged
+from test_own_leaves import written
 
 import fedsim
 from fedsim import tree
 from fedsim.assemble.forecast import forecast, notes
 from fedsim.clients import sgd
-from fedsim.compose.contract import check_shares
-from fedsim.compose.shapes import ContractError
-from fedsim.errors import ScenarioError
-from fedsim.fields.personal.fedper import shared_mask
-from fedsim.types import Travel
-
-
-def written(**sections) -> dict:
-    return {
-        "name": "personal",
-        "rounds": 4,
-        "data": {
-            "kind": "digits",
-            "clients": 12,
-            "client_test": 0.3,
-            "partition": {"kind": "pathological", "classes": 2},
-        },
-        "model": {"kind": "mlp", "hidden": [8]},
-        "cohort": {"kind": "uniform", "size": 5},
-        "client": {"lr": 0.1, "batch": 8, "epochs": 1},
-        "evaluate": {"every": 2},
-        **sections,
-    }  # fmt: skip
-
-
-# ----------------------------------------------------------------------------- against a reference
 
 
 @pytest.mark.long
@@ -72,62 +46,6 @@ def test_own_leaves_are_those_of_the_reference(name, client):
     np.testing.assert_allclose(result.state()["client"]["head"]["b"], want["personal"], **near)
 
 
-# --------------------------------------------------------------------------------------- the leaves
-
-
-MLP = {"layer2": {"W": 0, "b": 0}, "layer10": {"W": 0, "b": 0}}
-RESNET = {"last": {"W": 0, "b": 0}, "stem": {"W": 0}, "block8_first": {"W": 0}}
-NESTED = {"net": {"Dense_0": {"kernel": 0}, "Dense_1": {"kernel": 0}}}
-
-
-@pytest.mark.parametrize(
-    ("params", "personal", "stay"),
-    [
-        (MLP, None, ["layer10.W", "layer10.b"]),
-        (RESNET, None, ["last.W", "last.b"]),
-        (NESTED, None, ["net.Dense_1.kernel"]),
-        (MLP, ["b"], ["layer10.b", "layer2.b"]),
-        (MLP, ["layer2.W", "layer10.b"], ["layer10.b", "layer2.W"]),
-        (RESNET, ["block*"], ["block8_first.W"]),
-    ],
-)
-def test_leaves_are_chosen_by_their_names(params, personal, stay):
-    mask = shared_mask(params, personal)
-    names = zip(tree.leaf_names(params), jax.tree.leaves(mask), strict=True)
-    assert [name for name, shared in names if not shared] == stay
-
-
-@pytest.mark.parametrize(
-    ("personal", "says"),
-    [
-        (["last"], "personal: no leaf is named 'last'; leaves are W, b"),
-        (["W", "b"], "personal: every leaf is personal, and nothing is shared; name some of the"),
-        ([], "personal: no leaf is personal; name some of the leaves: leaves are W, b"),
-        (None, "the model has a single layer; write in personal which leaves stay, or take a"),
-    ],
-)
-def test_a_head_that_is_nothing_or_everything_is_one_line(personal, says):
-    scenario = written(model="logistic", client={"kind": "fedper", "personal": personal})
-    with pytest.raises(ScenarioError) as error:
-        built(scenario)
-    (line,) = str(error.value).splitlines()
-    assert line.startswith(f"scenario: client: fedper: {says}")
-
-
-@pytest.mark.parametrize(
-    ("shares", "says"),
-    [
-        ({"W": True}, "returned shares leaves W; the model has leaves W, b"),
-        ({"W": True, "b": 1.0}, "returned shares float for b; expected True or False"),
-        ({"W": False, "b": False}, "returned shares without a leaf that travels"),
-    ],
-)
-def test_what_shares_returns_is_held_against_the_model(shares, says):
-    method = sgd()._replace(travel=Travel(shares=lambda params: shares))
-    with pytest.raises(ContractError, match=says):
-        check_shares(method, {"W": jnp.zeros(2), "b": jnp.zeros(1)})
-
-
 def fedper(**sections) -> dict:
     client = {**written()["client"], "kind": "fedper"}
     server = ["mean", {"kind": "sgd", "lr": 0.7}]
@@ -136,9 +54,6 @@ def fedper(**sections) -> dict:
 
 def ran(**sections) -> fedsim.Result:
     return fedsim.run(fedper(**sections))
-
-
-# ------------------------------------------------------------------------------- what stays, costs
 
 
 @pytest.mark.long
@@ -166,9 +81,6 @@ def test_codecs_see_the_leaves_that_travel(more, up, down):
     last = result.rounds.iloc[-1]
     assert (last["bytes_up"], last["bytes_down"]) == (4 * 5 * -(-up // 8), 4 * 5 * -(-down // 8))
     assert result.clients["personal_loss"].notna().all()
-
-
-# --------------------------------------------------------------------------------------- the scores
 
 
 def by_hand(result) -> np.ndarray:
@@ -223,9 +135,6 @@ def test_clients_that_never_train_are_scored_with_the_head_of_the_start():
     )
 
 
-# ---------------------------------------------------------------------------------------- malicious
-
-
 @fedsim.client
 def idle_if_malicious():
     """Clients that the attacker controls do not move."""
@@ -252,35 +161,3 @@ def test_a_client_method_knows_whom_the_attacker_controls(lanes):
     result = fedsim.run(sections, data=ragged())
     moved = np.abs(result.state()["client"]["y"]["W"]).max((1, 2)) > 0
     assert np.flatnonzero(~moved).tolist() == [2, 5]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "data"),
-    [
-        pytest.param(3, {"client_test": 0.3}, id="own samples"),
-        pytest.param(0, {"client_test": 0.3}, id="nobody", marks=pytest.mark.long),
-        pytest.param(3, {}, id="samples of all", marks=pytest.mark.long),
-        pytest.param(3, {"test": {"clients": 0.4}}, id="new clients", marks=pytest.mark.long),
-    ],
-)
-def test_scores_of_some_clients_are_those_of_a_run_that_scores_all(wanted, data):
-    base = {"name": "scored", "rounds": 2, "model": "logistic", "client": {"lr": 0.1, "batch": 7}}
-    sections = {"kind": "gaussian_blobs", "samples": 200, "clients": 10, "shape": [5], **data}
-    runs = [
-        fedsim.run({**base, "data": sections, "evaluate": {"clients": n}}) for n in ("all", wanted)
-    ]
-    unscored = runs[0].clients["samples"] * np.nan
-    whole, some = (run.clients.get("global_accuracy", unscored) for run in runs)
-    assert some.notna().sum() == min(wanted, whole.notna().sum()) and whole.notna().any()
-    assert (some[some.notna()] == whole[some.notna()]).all()
-    assert runs[0].rounds.equals(runs[1].rounds)
-
-
-@pytest.mark.long
-def test_clients_without_test_samples_are_not_drawn_to_be_scored():
-    """Ten clients, of whom nine keep nothing for testing: drawn is the one that does."""
-    x, y, ids = np.eye(19, 3), np.arange(19) % 2, np.array([*range(9), *[9] * 10])
-    data = {"partition": "natural", "client_test": 0.3}
-    written = {"name": "few", "rounds": 1, "data": data, "evaluate": {"clients": 1}}
-    clients = fedsim.run(written, data=fedsim.Arrays(x, y, client=ids), seeds=3).clients
-    assert clients["global_accuracy"].notna().tolist() == 3 * ([False] * 9 + [True])

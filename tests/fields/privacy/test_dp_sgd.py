@@ -1,7 +1,5 @@
 """DP-SGD of clients: clipped gradients of samples by hand, their noise, ε, and what is refused."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from building import built, foretold
@@ -11,14 +9,8 @@ from scipy import stats
 from unchanged import run_of_same_bytes
 
 import fedsim
-from fedsim.engine.task import task
 from fedsim.errors import ScenarioError
-from fedsim.fields.privacy.dp_sgd import dp_sgd as private_steps
 from fedsim.fields.privacy.noise_notes import noise_notes
-from fedsim.losses import cross_entropy
-from fedsim.models import mlp
-from fedsim.models.computing import computing_in
-from fedsim.types import Batch, Work
 
 SIZES = (5, 0, 9, 1)
 PRIVATE = {"clip": 1.5, "noise_multiplier": 0.0, "cap": 3, "microbatch": 2}
@@ -223,24 +215,3 @@ def test_noise_that_drowns_everything_is_said():
     (line,) = notes(privacy=few, cohort="all", server=server)
     assert line.startswith("privacy: over the run, noise takes the model about ")
     assert notes(client=small({"clip": 1.0, "noise_multiplier": 1.0})) == []
-
-
-@pytest.mark.long
-def test_gradients_are_noised_in_float32():
-    """The noise of an empty batch in bfloat16 is that in float32, to float32's rounding."""
-    x = jnp.zeros((5, 16, 16, 1), jnp.float32)
-    nobody = jnp.zeros(5, bool)
-    batch = Batch(x=x, y=jnp.zeros(5, int), mask=nobody, key=jax.random.key(1), step=jnp.int32(0))
-    net = mlp([8])((256,), 3)
-    variables = net.init(jax.random.key(0))
-    private = private_steps(clip=1.0, noise_multiplier=3.0, expected=4)
-    noise = []
-    for model in (net, computing_in(net, "bfloat16")):
-        learning = task(model, cross_entropy(), lambda lr: None, lambda lr, step: lr, 3)
-        noised = private(learning, jax.random.key(2), Work(*[jnp.float32(5)] * 7))
-        _, gradient = jax.jit(noised.value_and_grad)(variables, batch)
-        assert {leaf.dtype.name for leaf in jax.tree.leaves(gradient)} == {"float32"}
-        assert jax.tree.all(jax.tree.map(jnp.any, gradient))
-        noise.append(gradient)
-    close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6)
-    jax.tree.map(close, *noise)

