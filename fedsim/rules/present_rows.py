@@ -37,8 +37,8 @@ def of_present_rows(function: Callable[[Tree], Tree], rows: Tree, present: Bool[
     def of_nobody(rows):
         return tree.zeros_like(jax.eval_shape(of_first(sizes[0]), rows))
 
-    # One of two branches at least: what is computed in a single one would be compiled together with
-    # what stands around it, to other bits.
+    # A switch of one branch is compiled in one piece with what stands around it, to other bits. So
+    # there are two at least, also where a single size is enough.
     count = jnp.sum(present)
     index = sum((count > size).astype(int) for size in [0, *sizes[:-1]])
     return lax.switch(index, [of_nobody, *map(of_first, sizes)], compacted)

@@ -25,7 +25,8 @@ TASK = {
 
 def compared(out, methods, **more):
     """A comparison of the task in a folder."""
-    fedsim.compare(TASK, methods, out=out, pictures=False, progress=False, **more)
+    comparison = fedsim.compare(TASK, methods, out=out, pictures=False, progress=False, **more)
+    assert comparison.status == "done"
     return out
 
 
